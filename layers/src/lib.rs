@@ -1,0 +1,1 @@
+//! Small Tower layers for gRPC servers.

@@ -1,0 +1,3 @@
+//! The server's binary: arguments and exit codes.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! Integration tests: real PostgreSQL, a real port, real HTTP (ARC-110).

@@ -1,0 +1,3 @@
+//! The project's tasks: one subcommand per promise.
+
+fn main() {}
