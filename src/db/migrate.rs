@@ -1,0 +1,104 @@
+//! Bringing the schema up to date at startup (ARC-005, ARC-006, ARC-007).
+
+use std::time::Duration;
+
+use sqlx::migrate::Migrator;
+use sqlx::postgres::{PgConnectOptions, PgConnection};
+use sqlx::{ConnectOptions as _, Connection as _};
+
+use super::locks::{GlobalLock, LOCK_CLASS};
+use super::pools::session;
+use super::{Database, Error};
+
+/// PostgreSQL 17: the first with a timeout for whole transactions (ARC-007, ARC-051).
+pub const MIN_SERVER_VERSION: u32 = 17_00_00;
+
+/// How long to wait before another instance is asked again whether it is done. One blocking lock
+/// call could be neither interrupted nor exempted from the statement timeout.
+const LOCK_RETRY: Duration = Duration::from_millis(200);
+
+static MIGRATIONS: Migrator = Migrator {
+    locking: false,
+    ..sqlx::migrate!("./migrations")
+};
+
+/// Why the schema could not be brought up to date.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MigrateError {
+    /// The server is older than [`MIN_SERVER_VERSION`].
+    #[error("PostgreSQL 17 or later is needed, the server reports version {found}")]
+    ServerTooOld {
+        /// Its version number, as `server_version_num` has it.
+        found: u32,
+    },
+    /// The database was made by another form of this migration. Nothing was changed; development
+    /// databases have to be created anew (ARC-006).
+    #[error("migration {version} was applied in another form: create the database anew")]
+    Changed {
+        /// The migration's number.
+        version: i64,
+    },
+    /// The database has a migration that this build does not know.
+    #[error("migration {version} is unknown to this build: run a newer one")]
+    Unknown {
+        /// The migration's number.
+        version: i64,
+    },
+    /// The database failed.
+    #[error(transparent)]
+    Database(#[from] Error),
+}
+
+impl Database {
+    /// Applies the embedded migrations to the primary, one instance at a time.
+    ///
+    /// # Errors
+    ///
+    /// Any [`MigrateError`]; the schema is then as it was.
+    pub async fn migrate(primary: &PgConnectOptions) -> Result<(), MigrateError> {
+        // Long-running DDL is legitimate: no statement timeout.
+        let options = session(primary, Duration::ZERO, "migrate");
+        let mut connection = options.connect().await.map_err(Error::from)?;
+        let found = connection.server_version_num().unwrap_or_default();
+        if found < MIN_SERVER_VERSION {
+            return Err(MigrateError::ServerTooOld { found });
+        }
+        while !try_lock(&mut connection).await? {
+            tokio::time::sleep(LOCK_RETRY).await;
+        }
+        let applied = apply(&mut connection).await;
+        // The session holds the lock: closing it is what releases it.
+        connection.close().await.map_err(Error::from)?;
+        applied
+    }
+}
+
+async fn try_lock(connection: &mut PgConnection) -> Result<bool, Error> {
+    Ok(sqlx::query_scalar!(
+        r#"SELECT pg_try_advisory_lock($1::int, $2::int) AS "locked!""#,
+        LOCK_CLASS,
+        GlobalLock::Migration.number(),
+    )
+    .fetch_one(connection)
+    .await?)
+}
+
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "the migrator's enum is non-exhaustive; the rest concerns features not used here"
+)]
+async fn apply(connection: &mut PgConnection) -> Result<(), MigrateError> {
+    use sqlx::migrate::MigrateError as Failure;
+    match MIGRATIONS.run(connection).await {
+        Ok(()) => Ok(()),
+        Err(Failure::VersionMismatch(version)) => Err(MigrateError::Changed { version }),
+        Err(Failure::VersionMissing(version)) => Err(MigrateError::Unknown { version }),
+        Err(Failure::Execute(error) | Failure::ExecuteMigration(error, _)) => {
+            Err(Error::from(error).into())
+        }
+        Err(_) => Err(Error::Refused {
+            state: super::SqlState::NONE,
+        }
+        .into()),
+    }
+}

@@ -1,0 +1,32 @@
+//! Storage: one function per operation on PostgreSQL, and the locks that order publishes.
+//!
+//! This room sees internal records, opaque payload bytes and its own errors. It must never see a
+//! wire message, a gRPC status or an HTTP type (ARC-010). All SQL of the server is here.
+
+mod associations;
+mod clock;
+mod commit_publish;
+mod error;
+mod find_duplicates;
+mod heads;
+mod history;
+mod inbox_ids;
+mod locks;
+mod migrate;
+mod newest;
+mod pools;
+mod publish_transaction;
+mod query;
+mod records;
+
+pub use error::{Error, ErrorKind, Invariant, SqlState};
+pub use inbox_ids::{InboxId, Lookup};
+pub use locks::{GlobalLock, LOCK_CLASS, topic_key};
+pub use migrate::{MIN_SERVER_VERSION, MigrateError};
+pub use newest::{Newest, NewestMetadata};
+pub use pools::{Database, Observer, Operation, Pools, Settings};
+pub use publish_transaction::PublishTransaction;
+pub use query::{Page, PageRow, TopicCursor};
+pub use records::{
+    Association, AssociationChange, EnvelopeKey, HistoryEntry, NewEnvelope, SequenceId, StoredMeta,
+};

@@ -1,0 +1,190 @@
+//! Connections: the pools, which operation uses which, and what a connection may bring back.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sqlx::pool::PoolConnection;
+use sqlx::postgres::{PgConnectOptions, PgConnection, PgPoolOptions};
+use sqlx::{ConnectOptions as _, Connection as _, PgPool, Postgres};
+
+use super::Error;
+
+/// An idle connection older than this is tried before it is handed out, because the server may
+/// have gone meanwhile. Busy connections were tried when they came back.
+const TRY_AFTER_IDLE: Duration = Duration::from_secs(1);
+
+/// How connections are made.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The primary.
+    pub primary: PgConnectOptions,
+    /// The one physical replica, when there is one.
+    pub replica: Option<PgConnectOptions>,
+    /// Connections per pool.
+    pub max_connections: u32,
+    /// Bounds every statement, and the wait for a free connection.
+    pub max_statement_timeout: Duration,
+    /// Bounds a publish from its first lock to its commit, in PostgreSQL and here (ARC-051).
+    pub max_publish_duration: Duration,
+}
+
+/// Hears what the pools had to clean up. Called on the release path: it must not block.
+pub trait Observer: Send + Sync + 'static {
+    /// A connection came back inside an open transaction, which was rolled back (ARC-060).
+    fn released_open_transaction(&self);
+}
+
+/// What a request does, as far as the choice of a database goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// Publish, its validation history included.
+    Publish,
+    /// Pages of envelopes; reads its own writes.
+    Query,
+    /// Newest envelopes; may lag.
+    QueryNewest,
+    /// Identifier lookups; may lag.
+    InboxIds,
+}
+
+/// The pools of one server.
+#[derive(Clone, Debug)]
+pub struct Pools {
+    primary: PgPool,
+    replica: Option<PgPool>,
+}
+
+impl Pools {
+    /// The routing table (ARC-060): the only place that chooses a database for an operation.
+    #[must_use]
+    pub fn route(&self, operation: Operation) -> &PgPool {
+        match operation {
+            Operation::Publish | Operation::Query => &self.primary,
+            Operation::QueryNewest | Operation::InboxIds => self.read(),
+        }
+    }
+
+    /// The primary, for work that is not an endpoint's: migration, clock, boundary.
+    #[must_use]
+    pub fn primary(&self) -> &PgPool {
+        &self.primary
+    }
+
+    /// The replica, or the primary when none is configured.
+    fn read(&self) -> &PgPool {
+        self.replica.as_ref().unwrap_or(&self.primary)
+    }
+}
+
+/// The database as the server uses it.
+#[derive(Clone, Debug)]
+pub struct Database {
+    pools: Pools,
+    pub(super) begin_publish: Arc<str>,
+    pub(super) max_publish_duration: Duration,
+}
+
+impl Database {
+    /// Opens the pools. No connection is made yet.
+    #[must_use]
+    pub fn open(settings: &Settings, observer: Arc<dyn Observer>) -> Self {
+        let pool = |options: &PgConnectOptions| {
+            let observer = Arc::clone(&observer);
+            PgPoolOptions::new()
+                .max_connections(settings.max_connections)
+                .acquire_timeout(settings.max_statement_timeout)
+                .test_before_acquire(false)
+                .before_acquire(|connection, meta| {
+                    Box::pin(async move {
+                        if meta.idle_for > TRY_AFTER_IDLE {
+                            connection.ping().await?;
+                        }
+                        Ok(true)
+                    })
+                })
+                .after_release(move |connection, _| {
+                    let observer = Arc::clone(&observer);
+                    Box::pin(async move { clean_up(connection, observer.as_ref()).await })
+                })
+                .connect_lazy_with(session(options, settings.max_statement_timeout, "pool"))
+        };
+        Self {
+            pools: Pools {
+                primary: pool(&settings.primary),
+                replica: settings.replica.as_ref().map(pool),
+            },
+            begin_publish: format!(
+                "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL transaction_timeout = {}",
+                settings.max_publish_duration.as_millis()
+            )
+            .into(),
+            max_publish_duration: settings.max_publish_duration,
+        }
+    }
+
+    /// The pools.
+    #[must_use]
+    pub fn pools(&self) -> &Pools {
+        &self.pools
+    }
+
+    /// Closes every connection, waiting for those in use.
+    pub async fn close(&self) {
+        self.pools.primary.close().await;
+        if let Some(replica) = &self.pools.replica {
+            replica.close().await;
+        }
+    }
+
+    pub(super) async fn acquire(
+        &self,
+        operation: Operation,
+    ) -> Result<PoolConnection<Postgres>, Error> {
+        Ok(self.pools.route(operation).acquire().await?)
+    }
+}
+
+/// Session settings that every connection of the server has.
+pub(super) fn session(
+    options: &PgConnectOptions,
+    statement_timeout: Duration,
+    purpose: &str,
+) -> PgConnectOptions {
+    options
+        .clone()
+        .application_name(&format!("xmtp-backend {purpose}"))
+        .options([
+            ("statement_timeout", statement_timeout.as_millis().to_string().as_str()),
+            // A statement that waits for a lock ends when its client is gone (ARC-051).
+            ("client_connection_check_interval", "1s"),
+            ("TimeZone", "UTC"),
+            // Every statement is short and indexed; compiling one costs more than running it.
+            ("jit", "off"),
+        ])
+        // Statements carry request data.
+        .disable_statement_logging()
+}
+
+/// The release hook (ARC-060): rolls back an open transaction, discards an aborted one.
+///
+/// Asks the server and not the driver, which knows only of transactions it began itself. An empty
+/// `SELECT` used as a begin statement tells all three states apart: the driver accepts it only
+/// when the server then reports an open transaction, the server refuses it in an aborted one.
+async fn clean_up(
+    connection: &mut PgConnection,
+    observer: &dyn Observer,
+) -> Result<bool, sqlx::Error> {
+    match connection.begin_with("SELECT").await {
+        Ok(open) => {
+            observer.released_open_transaction();
+            open.rollback().await?;
+            Ok(true)
+        }
+        Err(sqlx::Error::BeginFailed) => Ok(true),
+        Err(sqlx::Error::Database(aborted)) if aborted.code().as_deref() == Some("25P02") => {
+            observer.released_open_transaction();
+            Ok(false)
+        }
+        Err(error) => Err(error),
+    }
+}

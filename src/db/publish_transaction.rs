@@ -1,0 +1,114 @@
+//! The transaction of a publish: locks, bounds, and an end on every path.
+
+use sqlx::pool::PoolConnection;
+use sqlx::{AssertSqlSafe, Executor as _, PgConnection, Postgres};
+use tracing::{Instrument as _, info_span};
+
+use super::locks::{LOCK_CLASS, LockList};
+use super::{Database, Error, Operation};
+
+/// A publish between its first lock and its commit.
+///
+/// PostgreSQL bounds its life by itself (ARC-051). Dropping it closes the connection instead of
+/// returning it to the pool: the server then rolls back at once, even when a statement is still
+/// waiting for a lock, and nothing can be committed later by mistake.
+#[derive(Debug)]
+pub struct PublishTransaction {
+    connection: Option<PoolConnection<Postgres>>,
+}
+
+impl PublishTransaction {
+    pub(super) fn connection(&mut self) -> &mut PgConnection {
+        self.connection
+            .as_mut()
+            .expect("the connection is taken only by the consuming methods")
+    }
+
+    /// Ends the transaction and keeps its rows.
+    ///
+    /// # Errors
+    ///
+    /// Any [`Error`]. A failed commit says nothing about what was stored (ARC-003).
+    pub async fn commit(mut self) -> Result<(), Error> {
+        self.end("COMMIT").await
+    }
+
+    /// Ends the transaction and drops its rows.
+    ///
+    /// # Errors
+    ///
+    /// Any [`Error`]; the rows are gone all the same.
+    pub async fn rollback(mut self) -> Result<(), Error> {
+        self.end("ROLLBACK").await
+    }
+
+    /// Only a transaction whose end the server confirmed gives its connection back.
+    async fn end(&mut self, statement: &'static str) -> Result<(), Error> {
+        self.connection().execute(statement).await?;
+        drop(self.connection.take());
+        Ok(())
+    }
+}
+
+impl Drop for PublishTransaction {
+    fn drop(&mut self) {
+        if let Some(connection) = self.connection.take() {
+            drop(connection.detach());
+        }
+    }
+}
+
+impl Database {
+    /// Begins a publish and takes its locks: identity if asked for, then the topics, then the
+    /// shared allocation barrier (ARC-031, ARC-032, ARC-039).
+    ///
+    /// Later statements see everything that earlier holders of these locks committed (ARC-036).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Timeout`] when a lock is not free in time, else any [`Error`].
+    pub async fn begin_publish<'a>(
+        &self,
+        identity: bool,
+        topics: impl ExactSizeIterator<Item = &'a [u8]>,
+    ) -> Result<PublishTransaction, Error> {
+        let span = info_span!("publish.locks", topics = topics.len());
+        let locks = LockList::for_publish(identity, topics);
+        async move {
+            let connection = self.acquire(Operation::Publish).await?;
+            let mut transaction = PublishTransaction {
+                connection: Some(connection),
+            };
+            let begin = AssertSqlSafe(std::sync::Arc::clone(&self.begin_publish));
+            transaction
+                .connection()
+                .execute(sqlx::raw_sql(begin))
+                .await?;
+            take(&locks, transaction.connection()).await?;
+            Ok(transaction)
+        }
+        .instrument(span)
+        .await
+    }
+}
+
+/// Takes the locks in list order, in one statement. It must read no table: its snapshot is older
+/// than the waits inside it.
+async fn take(locks: &LockList, connection: &mut PgConnection) -> Result<(), Error> {
+    sqlx::query!(
+        r#"
+        SELECT CASE mode
+                   WHEN 0 THEN pg_advisory_xact_lock($3::int, 2)
+                   WHEN 1 THEN pg_advisory_xact_lock(key)
+                   ELSE pg_advisory_xact_lock_shared($3::int, 3)
+               END AS "taken!: ()"
+          FROM unnest($1::int[], $2::bigint[]) AS list (mode, key)
+        "#,
+        &locks.modes,
+        &locks.keys,
+        LOCK_CLASS,
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
+}

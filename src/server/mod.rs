@@ -1,0 +1,10 @@
+//! The gRPC port: one listener for HTTP/1.1 and HTTP/2, and the stack of layers in front of the
+//! services.
+//!
+//! This room knows transport and nothing of envelopes: what is served is handed to it.
+
+mod listener;
+mod stack;
+
+pub use listener::{BindError, Limits, Listener};
+pub use stack::stack;

@@ -1,0 +1,7 @@
+//! What operators see: log lines on standard output and the Prometheus listener.
+
+mod exposition;
+mod logging;
+
+pub use exposition::{Exposition, ExpositionError};
+pub use logging::{Format, Level, install};
