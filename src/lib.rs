@@ -2,6 +2,7 @@
 
 pub mod api;
 pub mod clock;
+pub mod config;
 pub mod db;
 pub mod metrics;
 pub mod server;
