@@ -50,6 +50,8 @@ impl<T> fmt::Debug for Secret<T> {
 }
 
 /// Replaces every `env:NAME` string of the document by the value of the variable.
+///
+/// Recursion is bounded by the TOML parser, which refuses deep nesting.
 pub(super) fn resolve(document: &mut Table, environment: &Environment<'_>) -> Result<(), Error> {
     resolve_table(document, "", environment)
 }

@@ -114,3 +114,17 @@ fn syntax_error_gives_line_and_column_only() {
         );
     }
 }
+
+/// Goal: nesting cannot exhaust the stack, so walking a parsed document needs no bound of its own.
+/// Method: deep arrays, dotted keys and table headers are no TOML to the parser.
+#[test]
+fn deep_nesting_is_refused_by_the_parser() {
+    let depth = 100_000;
+    for text in [
+        format!("a = {}{}", "[".repeat(depth), "]".repeat(depth)),
+        format!("a{} = 1", ".a".repeat(depth)),
+        format!("[a{}]", ".a".repeat(depth)),
+    ] {
+        assert!(matches!(load(&text), Err(Error::Syntax { .. })));
+    }
+}
