@@ -22,6 +22,12 @@ impl Start {
         Self { required }
     }
 
+    /// The boundary that the server has to show, at least.
+    #[must_use]
+    pub const fn required(self) -> Id {
+        self.required
+    }
+
     /// The state to begin with, or `None` while the server does not show the boundary yet.
     ///
     /// `visible` is the boundary it shows, `None` if the row or its table is not there yet.
