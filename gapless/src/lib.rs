@@ -16,9 +16,8 @@
 //!
 //! # The answer
 //!
-//! Three things are remembered: the *cursor* (everything above it is unread), the *missing*
-//! ranges below it, and the greatest *closed boundary* read so far. Every page reads all three of
-//! these in one snapshot:
+//! Three things are remembered: the *cursor*, above which everything is unread, the *missing* ranges
+//! below it, and the last *closed boundary*. Every page is one snapshot of three things:
 //!
 //! 1. the boundary `b`, written by somebody who has made sure that every transaction that was ever
 //!    given an id `<= b` has ended;

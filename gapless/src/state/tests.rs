@@ -238,13 +238,41 @@ fn cut_probe_neither_advances_nor_forgets_what_was_probed() {
     );
 }
 
+/// Goal: a cut probe counts for the ids below its last row, new ones among them (ARC-040).
+#[test]
+fn cut_probe_counts_up_to_its_last_row() {
+    let mut state = state(0, 2, 100);
+    // 1..=3 are found missing, then probed; 5..=6 are found missing.
+    assert_eq!(state.apply(page(0, &[], &[4])).unwrap().want_boundary, None);
+    assert_eq!(
+        state.apply(page(0, &[], &[7])).unwrap().want_boundary,
+        Some(3)
+    );
+    // Cut at 6: 5 has been looked for.
+    assert_eq!(
+        state.apply(page(0, &[1, 6], &[])).unwrap().want_boundary,
+        Some(5)
+    );
+}
+
 /// Goal: ids that the boundary covers but a cut kept missing do not ask for a boundary.
+/// Method: the greatest missing id is 6 and was probed; boundaries one below, at and above it.
 #[test]
 fn boundary_that_covers_every_probed_gap_is_not_asked_for_again() {
-    let mut state = state_after(&[3, 7], 1);
-    let outcome = state.apply(page(6, &[1], &[])).unwrap();
-    assert_eq!(missing(&state), [(2, 2), (4, 6)]);
-    assert_eq!((outcome.next, outcome.want_boundary), (Next::Again, None));
+    for (boundary, wanted) in [(5, Some(6)), (6, None), (7, None)] {
+        let mut state = state_after(&[3, 7], 1);
+        assert_eq!(
+            state.apply(page(0, &[], &[])).unwrap().want_boundary,
+            Some(6)
+        );
+        let outcome = state.apply(page(boundary, &[1], &[])).unwrap();
+        assert_eq!(missing(&state), [(2, 2), (4, 6)]);
+        assert_eq!(
+            (outcome.next, outcome.want_boundary),
+            (Next::Again, wanted),
+            "{boundary}"
+        );
+    }
 }
 
 /// Goal: the number of ranges may reach the limit and not pass it; beyond it the page is refused
