@@ -6,6 +6,10 @@
 
 pub mod canonical;
 pub mod error;
+pub mod ethereum;
+#[cfg(any(test, feature = "fixtures"))]
+pub mod fixtures;
+pub mod identity;
 pub mod payload;
 pub mod scw;
 pub mod topic;

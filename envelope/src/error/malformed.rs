@@ -8,6 +8,9 @@ pub enum Malformed {
     /// The envelope has no payload.
     #[error("payload is unset")]
     PayloadUnset,
+    /// A stored envelope is of another kind than its topic.
+    #[error("payload is of another kind")]
+    OtherKind,
     /// The bytes are no envelope.
     #[error("envelope does not decode")]
     Protobuf,
@@ -40,6 +43,7 @@ impl Malformed {
     pub fn name(self) -> &'static str {
         match self {
             Self::PayloadUnset => "payload_unset",
+            Self::OtherKind => "other_kind",
             Self::Protobuf => "bad_protobuf",
             Self::MlsMessage => "bad_mls_message",
             Self::GroupId => "bad_group_id",
