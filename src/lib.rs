@@ -1,9 +1,15 @@
 //! The XMTP backend: publish, read and stream envelopes over gRPC and gRPC-Web, on PostgreSQL.
+//!
+//! ARCHITECTURE.md explains the floors of this house and which of its modules may use which.
 
 pub mod api;
 pub mod clock;
 pub mod config;
 pub mod db;
+pub mod identity;
 pub mod metrics;
+pub mod publish;
+pub mod query;
+pub mod run;
 pub mod server;
 pub mod telemetry;

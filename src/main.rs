@@ -1,3 +1,30 @@
-//! The server's binary: arguments and exit codes.
+//! The server's binary: arguments, exit statuses, nothing else.
+//!
+//! 0 after a signal, 1 when the server could not start or had to give up, 2 for a command line that
+//! cannot be used.
 
-fn main() {}
+use std::process::ExitCode;
+
+use xmtp_backend::config::{self, Args, Error};
+use xmtp_backend::run;
+
+fn main() -> ExitCode {
+    let config = Args::from_command_line(std::env::args_os())
+        .and_then(|args| config::load(&args, &|name| std::env::var_os(name), &config::read_file));
+    match config {
+        Ok(config) => match run::run(config) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("{error}");
+                ExitCode::FAILURE
+            }
+        },
+        Err(error) => {
+            match &error {
+                Error::Help { text } => print!("{text}"),
+                error => eprintln!("{error}"),
+            }
+            ExitCode::from(error.exit_status())
+        }
+    }
+}

@@ -61,6 +61,18 @@ label! {
     }
 }
 
+impl From<envelope::Reason> for Rejection {
+    fn from(reason: envelope::Reason) -> Self {
+        match reason {
+            envelope::Reason::MalformedPayload => Self::MalformedPayload,
+            envelope::Reason::InvalidKeyPackage => Self::InvalidKeyPackage,
+            envelope::Reason::InvalidIdentityUpdate => Self::InvalidIdentityUpdate,
+            envelope::Reason::InvalidSignature => Self::InvalidSignature,
+            envelope::Reason::TooLarge => Self::TooLarge,
+        }
+    }
+}
+
 label! {
     /// What kind of database failure became a status.
     DatabaseFailure {

@@ -1,14 +1,23 @@
 //! The public API: one file per RPC service.
 //!
 //! Only this room turns messages into records and back ([`wire`]), and only here do errors become
-//! statuses ([`status`]). It holds no rule of its own: those belong to `publish` and `query`.
+//! statuses ([`status`]). It holds no rule of its own: those belong to `publish`, `query` and
+//! `identity`.
 
+mod configuration;
 pub mod health;
-pub mod wire;
+mod identity;
+mod publish;
+mod query;
+mod services;
+mod status;
+mod wire;
 
-/// The service traits and routes, generated from `proto/`.
+pub use configuration::{ConfigurationApi, TooLarge};
+pub use services::{Parts, Services};
+
+/// The service traits, generated from `proto/`.
 #[expect(
-    missing_docs,
     unreachable_pub,
     unused_qualifications,
     clippy::allow_attributes,

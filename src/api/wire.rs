@@ -13,7 +13,7 @@ use crate::db::StoredMeta;
 
 /// `xmtp.backend.v1.QueryResponse`.
 #[derive(Clone, PartialEq, prost::Message)]
-pub struct QueryResponse {
+pub(super) struct QueryResponse {
     /// Ascending on each topic.
     #[prost(message, repeated, tag = "1")]
     pub envelopes: Vec<StoredEnvelope>,
@@ -24,7 +24,7 @@ pub struct QueryResponse {
 
 /// `xmtp.backend.v1.ServerEnvelope`.
 #[derive(Clone, PartialEq, prost::Message)]
-pub struct StoredEnvelope {
+pub(super) struct StoredEnvelope {
     /// Always present.
     #[prost(message, optional, tag = "1")]
     pub meta: Option<EnvelopeMeta>,
@@ -35,7 +35,7 @@ pub struct StoredEnvelope {
 
 /// `xmtp.backend.v1.QueryNewestResponse`.
 #[derive(Clone, PartialEq, prost::Message)]
-pub struct QueryNewestResponse {
+pub(super) struct QueryNewestResponse {
     /// One per topic that has an envelope.
     #[prost(message, repeated, tag = "1")]
     pub results: Vec<NewestResult>,
@@ -43,7 +43,7 @@ pub struct QueryNewestResponse {
 
 /// `xmtp.backend.v1.QueryNewestResponse.Result`.
 #[derive(Clone, PartialEq, prost::Message)]
-pub struct NewestResult {
+pub(super) struct NewestResult {
     /// Always present.
     #[prost(message, optional, tag = "1")]
     pub topic: Option<Topic>,

@@ -92,14 +92,27 @@ pub enum Algorithm {
 
 impl Algorithm {
     const WORDS: [(&'static str, Self); 6] = [
-        ("RS256", Self::Rs256),
-        ("RS384", Self::Rs384),
-        ("RS512", Self::Rs512),
-        ("ES256", Self::Es256),
-        ("ES384", Self::Es384),
-        ("EdDSA", Self::EdDsa),
+        (Self::Rs256.name(), Self::Rs256),
+        (Self::Rs384.name(), Self::Rs384),
+        (Self::Rs512.name(), Self::Rs512),
+        (Self::Es256.name(), Self::Es256),
+        (Self::Es384.name(), Self::Es384),
+        (Self::EdDsa.name(), Self::EdDsa),
     ];
     const EXPECTED: &'static str = "RS256, RS384, RS512, ES256, ES384 or EdDSA";
+
+    /// The name of RFC 7518 and RFC 8037.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Rs256 => "RS256",
+            Self::Rs384 => "RS384",
+            Self::Rs512 => "RS512",
+            Self::Es256 => "ES256",
+            Self::Es384 => "ES384",
+            Self::EdDsa => "EdDSA",
+        }
+    }
 }
 
 /// The rule of the table: nothing when it is absent or switched off.

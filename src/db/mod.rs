@@ -18,6 +18,7 @@ mod pools;
 mod publish_transaction;
 mod query;
 mod records;
+mod replica;
 
 pub use error::{Error, ErrorKind, Invariant, SqlState};
 pub use inbox_ids::{InboxId, Lookup};
@@ -30,3 +31,4 @@ pub use query::{Page, PageRow, TopicCursor};
 pub use records::{
     Association, AssociationChange, EnvelopeKey, HistoryEntry, NewEnvelope, SequenceId, StoredMeta,
 };
+pub use replica::ReplicaState;

@@ -70,6 +70,12 @@ impl Pools {
         &self.primary
     }
 
+    /// The replica, when one is configured.
+    #[must_use]
+    pub fn replica(&self) -> Option<&PgPool> {
+        self.replica.as_ref()
+    }
+
     /// The replica, or the primary when none is configured.
     fn read(&self) -> &PgPool {
         self.replica.as_ref().unwrap_or(&self.primary)

@@ -5,7 +5,7 @@ use sqlx::{AssertSqlSafe, Executor as _, PgConnection, Postgres};
 use tracing::{Instrument as _, info_span};
 
 use super::locks::{LOCK_CLASS, LockList};
-use super::{Database, Error, Operation};
+use super::{Database, Error, Operation, SqlState};
 
 /// A publish between its first lock and its commit.
 ///
@@ -59,6 +59,26 @@ impl Drop for PublishTransaction {
 }
 
 impl Database {
+    /// Runs a publish, from its first lock to its commit, within its lifetime (ARC-051).
+    ///
+    /// PostgreSQL enforces the same bound on its side; this one also covers a server that no
+    /// longer answers.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Timeout`] when the time is up, else what `publish` returns.
+    pub async fn within_publish_lifetime<T>(
+        &self,
+        publish: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
+        let elapsed = || Error::Timeout {
+            state: SqlState::NONE,
+        };
+        tokio::time::timeout(self.max_publish_duration, publish)
+            .await
+            .unwrap_or_else(|_| Err(elapsed()))
+    }
+
     /// Begins a publish and takes its locks: identity if asked for, then the topics, then the
     /// shared allocation barrier (ARC-031, ARC-032, ARC-039).
     ///

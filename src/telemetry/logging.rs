@@ -9,46 +9,38 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::{SubscriberInitExt as _, TryInitError};
 use tracing_subscriber::{Layer as _, fmt};
 
+use crate::config::{LogFormat, LogLevel};
+
 /// The crates whose own events follow the configured level.
 const OWN_TARGETS: [&str; 3] = ["xmtp_backend", "envelope", "layers"];
-
-/// How verbose the log is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Level(LevelFilter);
-
-impl Level {
-    /// A level from the filter that stands for it.
-    #[must_use]
-    pub const fn new(filter: LevelFilter) -> Self {
-        Self(filter)
-    }
-}
-
-/// How a log line looks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
-    /// For people.
-    Text,
-    /// One JSON object per line.
-    Json,
-}
 
 /// Starts logging for the whole process.
 ///
 /// # Errors
 ///
 /// When the process logs already.
-pub fn install(level: Level, format: Format) -> Result<(), TryInitError> {
-    let level = level.0;
-    let filter = Targets::new()
+pub fn install(level: LogLevel, format: LogFormat) -> Result<(), TryInitError> {
+    let level = filter(level);
+    let targets = Targets::new()
         .with_default(level.min(LevelFilter::WARN))
         .with_targets(OWN_TARGETS.map(|target| (target, level)));
     let lines = fmt::layer().with_ansi(std::io::IsTerminal::is_terminal(&std::io::stdout()));
     let lines = match format {
-        Format::Text => lines.boxed(),
-        Format::Json => lines.json().flatten_event(true).boxed(),
+        LogFormat::Text => lines.boxed(),
+        LogFormat::Json => lines.json().flatten_event(true).boxed(),
     };
     tracing_subscriber::registry()
-        .with(lines.with_filter(filter))
+        .with(lines.with_filter(targets))
         .try_init()
+}
+
+fn filter(level: LogLevel) -> LevelFilter {
+    match level {
+        LogLevel::Off => LevelFilter::OFF,
+        LogLevel::Error => LevelFilter::ERROR,
+        LogLevel::Warn => LevelFilter::WARN,
+        LogLevel::Info => LevelFilter::INFO,
+        LogLevel::Debug => LevelFilter::DEBUG,
+        LogLevel::Trace => LevelFilter::TRACE,
+    }
 }

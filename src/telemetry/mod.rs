@@ -4,4 +4,4 @@ mod exposition;
 mod logging;
 
 pub use exposition::{Exposition, ExpositionError};
-pub use logging::{Format, Level, install};
+pub use logging::install;

@@ -1,0 +1,110 @@
+//! A database of its own for every test, cloned from a template that is migrated once.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use sqlx::postgres::{PgConnectOptions, PgConnection, PgPoolOptions};
+use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, PgPool};
+use tokio::sync::OnceCell;
+use xmtp_backend::db::Database;
+
+/// Where the tests find a superuser's database.
+const URL: &str = "XMTP_TEST_DATABASE_URL";
+
+static TEMPLATE: OnceCell<String> = OnceCell::const_new();
+static NUMBER: AtomicU32 = AtomicU32::new(0);
+
+/// A migrated, empty database.
+#[derive(Debug)]
+pub struct TestDatabase {
+    name: String,
+}
+
+impl TestDatabase {
+    /// Clones the template.
+    pub async fn create() -> Self {
+        let template = TEMPLATE.get_or_init(make_template).await;
+        Self::create_from(Some(template)).await
+    }
+
+    /// Creates a database without any table.
+    pub async fn create_bare() -> Self {
+        Self::create_from(None).await
+    }
+
+    async fn create_from(template: Option<&str>) -> Self {
+        let name = unique_name();
+        let template = template.unwrap_or("template1");
+        administrate(&format!("CREATE DATABASE {name} TEMPLATE {template}")).await;
+        Self { name }
+    }
+
+    /// How a server reaches it.
+    pub fn url(&self) -> String {
+        let mut url = url::Url::parse(&superuser_url()).expect("the test database URL is a URL");
+        url.set_path(&self.name);
+        url.into()
+    }
+
+    /// How the driver reaches it.
+    pub fn options(&self) -> PgConnectOptions {
+        self.url().parse().expect("a database URL")
+    }
+
+    /// A pool beside the server's, to look at what it stored and to get in its way.
+    pub async fn pool(&self) -> PgPool {
+        PgPoolOptions::new()
+            .connect_with(self.options())
+            .await
+            .expect("the test database answers")
+    }
+
+    /// One connection, outside any pool.
+    pub async fn connection(&self) -> PgConnection {
+        self.options()
+            .connect()
+            .await
+            .expect("the test database answers")
+    }
+
+    /// Removes it, whoever is still connected.
+    pub async fn drop(self) {
+        administrate(&format!("DROP DATABASE {} WITH (FORCE)", self.name)).await;
+    }
+}
+
+async fn make_template() -> String {
+    let name = unique_name();
+    administrate(&format!("CREATE DATABASE {name}")).await;
+    let template = TestDatabase { name };
+    Database::migrate(&template.options())
+        .await
+        .expect("an empty database can be migrated");
+    template.name
+}
+
+fn unique_name() -> String {
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    format!("xmtp_test_{}_{number}", std::process::id())
+}
+
+fn superuser_url() -> String {
+    std::env::var(URL).unwrap_or_else(|_| {
+        panic!("{URL} is not set: `cargo xtask test` starts a PostgreSQL and sets it")
+    })
+}
+
+async fn administrate(statement: &str) {
+    let options: PgConnectOptions = superuser_url().parse().expect("a database URL");
+    let mut connection = options
+        .connect()
+        .await
+        .expect("the test PostgreSQL answers");
+    sqlx::raw_sql(AssertSqlSafe(statement.to_owned()))
+        .execute(&mut connection)
+        .await
+        .expect("the test user may create and drop databases");
+    connection
+        .close()
+        .await
+        .expect("a connection that worked can be closed");
+}

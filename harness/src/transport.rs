@@ -1,0 +1,97 @@
+//! One way to call an RPC, over every protocol that the port serves.
+
+use std::net::SocketAddr;
+
+use http::uri::PathAndQuery;
+use prost::Message;
+use tonic::Status;
+use tonic::transport::{Channel, Endpoint};
+use tonic_prost::ProstCodec;
+
+use super::web::{Form, Http, WebCall};
+
+/// A protocol of the gRPC port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transport {
+    /// gRPC over HTTP/2 with prior knowledge.
+    Native,
+    /// gRPC-Web, binary, over HTTP/1.1.
+    WebHttp1,
+    /// gRPC-Web, base64 text, over HTTP/1.1.
+    WebTextHttp1,
+    /// gRPC-Web, binary, over HTTP/2.
+    WebHttp2,
+}
+
+impl Transport {
+    /// All of them.
+    pub const ALL: [Self; 4] = [
+        Self::Native,
+        Self::WebHttp1,
+        Self::WebTextHttp1,
+        Self::WebHttp2,
+    ];
+
+    /// Calls `method` (`Service/Method` of the backend's package) and reads its one answer.
+    pub async fn call<Q, A>(
+        self,
+        address: SocketAddr,
+        method: &str,
+        request: &Q,
+    ) -> Result<A, Status>
+    where
+        Q: Message + Clone + 'static,
+        A: Message + Default + 'static,
+    {
+        self.call_path(address, &format!("/xmtp.backend.v1.{method}"), request)
+            .await
+    }
+
+    /// Like [`call`](Self::call), with the whole path.
+    pub async fn call_path<Q, A>(
+        self,
+        address: SocketAddr,
+        path: &str,
+        request: &Q,
+    ) -> Result<A, Status>
+    where
+        Q: Message + Clone + 'static,
+        A: Message + Default + 'static,
+    {
+        let web = |http, form| WebCall {
+            address,
+            http,
+            form,
+        };
+        match self {
+            Self::Native => native(channel(address).await, path, request).await,
+            Self::WebHttp1 => web(Http::One, Form::Binary).unary(path, request).await,
+            Self::WebTextHttp1 => web(Http::One, Form::Text).unary(path, request).await,
+            Self::WebHttp2 => web(Http::Two, Form::Binary).unary(path, request).await,
+        }
+    }
+}
+
+/// A connection for gRPC, without the client's own size limits in the way.
+pub async fn channel(address: SocketAddr) -> Channel {
+    Endpoint::from_shared(format!("http://{address}"))
+        .expect("an address makes a URI")
+        .connect()
+        .await
+        .expect("the server accepts connections")
+}
+
+async fn native<Q, A>(channel: Channel, path: &str, request: &Q) -> Result<A, Status>
+where
+    Q: Message + Clone + 'static,
+    A: Message + Default + 'static,
+{
+    let mut client = tonic::client::Grpc::new(channel).max_decoding_message_size(usize::MAX);
+    client.ready().await.expect("the connection is usable");
+    let path = PathAndQuery::try_from(path).expect("a path");
+    let codec = ProstCodec::<Q, A>::default();
+    let answer = client
+        .unary(tonic::Request::new(request.clone()), path, codec)
+        .await?;
+    Ok(answer.into_inner())
+}

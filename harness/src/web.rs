@@ -1,0 +1,178 @@
+//! A gRPC-Web client made of bytes, so that no library can hide a fault.
+
+use std::net::SocketAddr;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Incoming;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use prost::Message;
+use tokio::net::TcpStream;
+use tonic::Status;
+
+/// The HTTP version of a call.
+#[derive(Clone, Copy, Debug)]
+pub enum Http {
+    /// HTTP/1.1.
+    One,
+    /// HTTP/2 with prior knowledge.
+    Two,
+}
+
+/// How frames travel in the body.
+#[derive(Clone, Copy, Debug)]
+pub enum Form {
+    /// As they are.
+    Binary,
+    /// In base64.
+    Text,
+}
+
+impl Form {
+    /// Its media type.
+    pub fn content_type(self) -> &'static str {
+        match self {
+            Self::Binary => "application/grpc-web+proto",
+            Self::Text => "application/grpc-web-text+proto",
+        }
+    }
+}
+
+/// Where and how to call.
+#[derive(Clone, Copy, Debug)]
+pub struct WebCall {
+    /// The port.
+    pub address: SocketAddr,
+    /// The HTTP version.
+    pub http: Http,
+    /// The form of the body.
+    pub form: Form,
+}
+
+impl WebCall {
+    /// One request message, one response message.
+    pub async fn unary<Q, A>(self, path: &str, request: &Q) -> Result<A, Status>
+    where
+        Q: Message,
+        A: Message + Default,
+    {
+        let mut body = BytesMut::new();
+        let message = request.encode_to_vec();
+        body.put_u8(0);
+        body.put_u32(u32::try_from(message.len()).expect("a message fits a frame"));
+        body.put_slice(&message);
+        let body = match self.form {
+            Form::Binary => body.freeze(),
+            Form::Text => STANDARD.encode(&body).into(),
+        };
+        let request = Request::post(format!("http://{}{path}", self.address))
+            .header("host", self.address.to_string())
+            .header("content-type", self.form.content_type())
+            .header("accept", self.form.content_type())
+            .header("x-grpc-web", "1")
+            .body(Full::new(body))
+            .expect("a well-formed request");
+
+        let response = self.send(request).await;
+        assert_eq!(
+            response.status(),
+            200,
+            "gRPC-Web failures travel as gRPC statuses"
+        );
+        let headers = response.headers().clone();
+        assert_eq!(headers["content-type"], self.form.content_type());
+        let body = response
+            .into_body()
+            .collect()
+            .await
+            .expect("the whole body")
+            .to_bytes();
+        self.read_answer(&headers, body)
+    }
+
+    /// Sends a request as it is, on a connection of its own.
+    pub async fn send(self, request: Request<Full<Bytes>>) -> Response<Incoming> {
+        let stream = TcpStream::connect(self.address)
+            .await
+            .expect("the server accepts");
+        let io = TokioIo::new(stream);
+        match self.http {
+            Http::One => {
+                let (mut sender, connection) = hyper::client::conn::http1::handshake(io)
+                    .await
+                    .expect("HTTP/1.1");
+                tokio::spawn(connection);
+                sender.send_request(request).await.expect("an answer")
+            }
+            Http::Two => {
+                let executor = TokioExecutor::new();
+                let (mut sender, connection) = hyper::client::conn::http2::handshake(executor, io)
+                    .await
+                    .expect("HTTP/2");
+                tokio::spawn(connection);
+                sender.send_request(request).await.expect("an answer")
+            }
+        }
+    }
+
+    fn read_answer<A: Message + Default>(
+        self,
+        headers: &HeaderMap,
+        body: Bytes,
+    ) -> Result<A, Status> {
+        if let Some(status) = Status::from_header_map(headers) {
+            assert!(body.is_empty(), "a trailers-only answer has no body");
+            return Err(status);
+        }
+        let mut frames = match self.form {
+            Form::Binary => body,
+            Form::Text => decode_text(&body),
+        };
+        let mut message = None;
+        let mut trailers = None;
+        while frames.has_remaining() {
+            let flag = frames.get_u8();
+            let length = frames.get_u32() as usize;
+            let data = frames.split_to(length);
+            match flag {
+                0x00 => message = Some(A::decode(data).expect("a well-formed answer")),
+                0x80 => trailers = Some(read_trailers(&data)),
+                other => panic!("unknown frame flag {other:#x}"),
+            }
+        }
+        let trailers = trailers.expect("the trailers frame");
+        let status = Status::from_header_map(&trailers).expect("a status in the trailers");
+        match (status.code(), message) {
+            (tonic::Code::Ok, Some(message)) => Ok(message),
+            (tonic::Code::Ok, None) => panic!("success without a message"),
+            (_, _) => Err(status),
+        }
+    }
+}
+
+/// Text bodies are base64 runs that may each be padded.
+fn decode_text(body: &[u8]) -> Bytes {
+    let mut frames = BytesMut::new();
+    for group in body.chunks(4) {
+        frames.put_slice(&STANDARD.decode(group).expect("base64"));
+    }
+    frames.freeze()
+}
+
+fn read_trailers(data: &[u8]) -> HeaderMap {
+    let text = std::str::from_utf8(data).expect("trailers are text");
+    text.split("\r\n")
+        .filter(|line| !line.is_empty())
+        .map(|line| {
+            let (name, value) = line.split_once(':').expect("name and value");
+            let name: HeaderName = name.parse().expect("a header name");
+            (
+                name,
+                HeaderValue::from_str(value.trim_start()).expect("a header value"),
+            )
+        })
+        .collect()
+}

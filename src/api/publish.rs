@@ -1,0 +1,54 @@
+//! `PublishService`.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use envelope::wire::xmtp::backend::v1::{PublishRequest, PublishResponse};
+use tonic::{Request, Response, Status};
+
+use super::generated::xmtp::backend::v1::publish_service_server::PublishService;
+use super::status::Statuses;
+use super::wire::envelope_meta;
+use crate::publish::Publisher;
+
+/// Serves `PublishService`.
+pub(super) struct PublishApi {
+    publisher: Arc<Publisher>,
+    statuses: Statuses,
+}
+
+impl PublishApi {
+    /// Publishes through this publisher.
+    #[must_use]
+    pub(super) fn new(publisher: Arc<Publisher>, statuses: Statuses) -> Self {
+        Self {
+            publisher,
+            statuses,
+        }
+    }
+}
+
+#[tonic::async_trait]
+impl PublishService for PublishApi {
+    async fn publish(
+        &self,
+        request: Request<PublishRequest>,
+    ) -> Result<Response<PublishResponse>, Status> {
+        let published = self
+            .publisher
+            .publish(request.into_inner().envelopes)
+            .await
+            .map_err(|error| self.statuses.of_publish(&error))?;
+        let envelope_metas = published
+            .into_iter()
+            .map(|one| {
+                envelope_meta(
+                    Bytes::copy_from_slice(one.topic.as_bytes()),
+                    one.hash.as_bytes(),
+                    &one.meta,
+                )
+            })
+            .collect();
+        Ok(Response::new(PublishResponse { envelope_metas }))
+    }
+}

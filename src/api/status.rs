@@ -1,0 +1,138 @@
+//! Errors to statuses: the only place of the server that makes one (API-280).
+//!
+//! No arm catches all, so that a new variant of any error has to be decided here. A failure is
+//! logged and counted here as well, once, with the class of the failure and never with data of the
+//! request.
+
+use std::sync::Arc;
+
+use envelope::wire::xmtp::backend::v1::PublishError;
+use envelope::wire::xmtp::backend::v1::publish_error;
+use prost::Message as _;
+use prost_types::Any;
+use tonic::{Code, Status};
+use tonic_types::pb;
+use tracing::{error, warn};
+
+use crate::db::{self, ErrorKind};
+use crate::identity;
+use crate::metrics::{DatabaseFailure, Metrics};
+use crate::publish::{self, Rejection};
+use crate::query;
+
+/// The type of the detail that a rejected publish carries.
+const PUBLISH_ERROR_TYPE: &str = "type.googleapis.com/xmtp.backend.v1.PublishError";
+
+/// Turns errors into statuses, and counts those of the database.
+#[derive(Clone, Debug)]
+pub(super) struct Statuses {
+    metrics: Arc<Metrics>,
+}
+
+impl Statuses {
+    /// Counts into these metrics.
+    #[must_use]
+    pub(super) fn new(metrics: Arc<Metrics>) -> Self {
+        Self { metrics }
+    }
+
+    /// The status of a publish that stored nothing.
+    pub(super) fn of_publish(&self, error: &publish::Error) -> Status {
+        match error {
+            publish::Error::Rejected(rejection) => rejected(rejection),
+            publish::Error::HistoryMoved => Status::aborted(error.to_string()),
+            publish::Error::VerifierUnavailable => Status::unavailable(error.to_string()),
+            publish::Error::StoredHistory => {
+                error!("a stored identity history cannot be replayed");
+                Status::internal(error.to_string())
+            }
+            publish::Error::Database(error) => self.of_database(error),
+        }
+    }
+
+    /// The status of a read without an answer.
+    pub(super) fn of_query(&self, error: &query::Error) -> Status {
+        match error {
+            query::Error::TooManyTopics { .. }
+            | query::Error::InvalidTopic
+            | query::Error::KeyPackageTopic
+            | query::Error::CursorOutOfRange
+            | query::Error::TooManyIdentifiers { .. }
+            | query::Error::UnknownIdentifierKind => Status::invalid_argument(error.to_string()),
+            query::Error::Database(error) => self.of_database(error),
+        }
+    }
+
+    /// The status of contract-wallet questions without an answer.
+    pub(super) fn of_wallets(&self, error: &identity::Error) -> Status {
+        match error {
+            identity::Error::TooMany { .. }
+            | identity::Error::InvalidAccount
+            | identity::Error::InvalidHash => Status::invalid_argument(error.to_string()),
+            identity::Error::Unavailable => Status::unavailable(error.to_string()),
+        }
+    }
+
+    fn of_database(&self, error: &db::Error) -> Status {
+        let state = error.sql_state();
+        let (failure, code) = match error.kind() {
+            ErrorKind::Timeout => (DatabaseFailure::Timeout, Code::DeadlineExceeded),
+            ErrorKind::Connection => (DatabaseFailure::Connection, Code::Unavailable),
+            ErrorKind::Invariant => (DatabaseFailure::Invariant, Code::Internal),
+            ErrorKind::Other => (DatabaseFailure::Other, Code::Internal),
+        };
+        self.metrics.database_failed(failure);
+        match error.kind() {
+            ErrorKind::Timeout | ErrorKind::Connection => {
+                warn!(%state, kind = ?failure, "{error}");
+            }
+            ErrorKind::Invariant | ErrorKind::Other => error!(%state, kind = ?failure, "{error}"),
+        }
+        Status::new(code, error.to_string())
+    }
+}
+
+/// A rejection with its detail: `google.rpc.Status` holding one `PublishError` (API-150).
+fn rejected(rejection: &Rejection) -> Status {
+    let detail = PublishError {
+        index: rejection.index,
+        reason: publish_error::Reason::from(rejection.reason).into(),
+        message: rejection.message.clone(),
+    };
+    let details = pb::Status {
+        code: Code::InvalidArgument.into(),
+        message: rejection.message.clone(),
+        details: vec![Any {
+            type_url: PUBLISH_ERROR_TYPE.to_owned(),
+            value: detail.encode_to_vec(),
+        }],
+    };
+    Status::with_details(
+        Code::InvalidArgument,
+        rejection.message.clone(),
+        details.encode_to_vec().into(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD_NO_PAD;
+    use envelope::Reason;
+
+    /// Clients decode this detail by its bytes; an index of 0 is written (API-223).
+    #[test]
+    fn the_detail_of_a_rejection_has_the_published_bytes() {
+        let status = rejected(&Rejection {
+            index: Some(0),
+            reason: Reason::MalformedPayload,
+            message: "payload is unset".to_owned(),
+        });
+        assert_eq!(
+            STANDARD_NO_PAD.encode(status.details()),
+            "CAMSEHBheWxvYWQgaXMgdW5zZXQaSgowdHlwZS5nb29nbGVhcGlzLmNvbS94bXRwLmJhY2tlbmQudjEuUHVi\
+             bGlzaEVycm9yEhYIABABGhBwYXlsb2FkIGlzIHVuc2V0"
+        );
+    }
+}

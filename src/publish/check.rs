@@ -1,0 +1,152 @@
+//! Admission of new envelopes: the checks that need the clock, an inbox's history or a chain.
+//!
+//! No lock is held and no transaction is open here (ARC-011). What fails is kept until the locked
+//! recheck, because a concurrent duplicate succeeds whatever its check said.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use envelope::identity::{ProjectionChanges, verify_locally};
+use envelope::payload::key_package::UncheckedKeyPackage;
+use envelope::scw::Verify;
+use envelope::wire::xmtp::identity::associations::IdentityUpdate;
+use envelope::{Reason, Topic, Unchecked};
+
+use super::Error;
+use crate::clock::Clock;
+use crate::db::{Database, SequenceId};
+
+/// One envelope to check.
+pub(super) struct Work {
+    pub(super) topic: Topic,
+    pub(super) unchecked: Unchecked,
+}
+
+/// What the check found out about one envelope.
+#[derive(Clone, Debug)]
+pub(super) struct Checked {
+    /// For an identity update, the greatest id of the history that it was checked against;
+    /// [`SequenceId::START`] when there was none (ARC-064).
+    pub(super) position: Option<SequenceId>,
+    /// What storing it changes in the projection, or why it must not be stored.
+    pub(super) verdict: Result<ProjectionChanges, Failure>,
+}
+
+/// Why an envelope must not be stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Failure {
+    /// It is not valid.
+    Rejected {
+        /// The public reason.
+        reason: Reason,
+        /// Plain words.
+        message: String,
+    },
+    /// Nobody can say: a contract wallet could not be asked (ARC-091).
+    VerifierUnavailable,
+    /// Nobody can say: the stored history cannot be replayed.
+    StoredHistory,
+}
+
+impl From<envelope::Error> for Failure {
+    fn from(error: envelope::Error) -> Self {
+        match error.reason() {
+            Some(reason) => Self::Rejected {
+                reason,
+                message: error.to_string(),
+            },
+            None if error.is_retryable() => Self::VerifierUnavailable,
+            None => Self::StoredHistory,
+        }
+    }
+}
+
+impl Checked {
+    fn without_history(verdict: Result<(), Failure>) -> Self {
+        Self {
+            position: None,
+            verdict: verdict.map(|()| ProjectionChanges::default()),
+        }
+    }
+}
+
+/// Checks envelopes.
+pub(super) struct Checker {
+    pub(super) database: Database,
+    pub(super) clock: Clock,
+    pub(super) wallets: Arc<dyn Verify>,
+    /// Updates that an inbox may have (API-148).
+    pub(super) max_identity_entries: u32,
+}
+
+impl Checker {
+    /// Checks every envelope; answers one entry each, in order.
+    ///
+    /// Histories are read one at a time, so that memory is bounded by the longest of them.
+    ///
+    /// # Errors
+    ///
+    /// When a history cannot be read.
+    pub(super) async fn check(&self, work: Vec<Work>) -> Result<Vec<Checked>, Error> {
+        let mut checked = Vec::with_capacity(work.len());
+        for Work { topic, unchecked } in work {
+            checked.push(match unchecked {
+                Unchecked::Nothing => Checked::without_history(Ok(())),
+                Unchecked::KeyPackage(package) => {
+                    Checked::without_history(self.key_package(*package).await)
+                }
+                Unchecked::IdentityUpdate(update) => self.identity_update(&topic, *update).await?,
+            });
+        }
+        Ok(checked)
+    }
+
+    async fn key_package(&self, package: UncheckedKeyPackage) -> Result<(), Failure> {
+        let now_s = self.clock.unix_seconds();
+        compute(move || package.validate(now_s))
+            .await
+            .map(drop)
+            .map_err(|error| envelope::Error::from(error).into())
+    }
+
+    async fn identity_update(
+        &self,
+        topic: &Topic,
+        update: IdentityUpdate,
+    ) -> Result<Checked, Error> {
+        let history = self.database.history(topic.as_bytes()).await?;
+        let position = history
+            .last()
+            .map_or(SequenceId::START, |entry| entry.sequence_id);
+        let history = history
+            .into_iter()
+            .map(|entry| Bytes::from(entry.payload))
+            .collect();
+        let verdict = self.replay(history, update).await.map_err(Failure::from);
+        Ok(Checked {
+            position: Some(position),
+            verdict,
+        })
+    }
+
+    async fn replay(
+        &self,
+        history: Vec<Bytes>,
+        update: IdentityUpdate,
+    ) -> Result<ProjectionChanges, envelope::Error> {
+        let entries_max = self.max_identity_entries as usize;
+        let verified = compute(move || verify_locally(history, update, entries_max)).await?;
+        let admission = verified
+            .verify_contracts(self.wallets.as_ref())
+            .await?
+            .apply()?;
+        Ok(admission.changes)
+    }
+}
+
+/// Runs what computes for long enough to hold others up on a thread made for that.
+async fn compute<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    tokio::task::spawn_blocking(work)
+        .await
+        .expect("validation does not panic")
+}

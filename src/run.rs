@@ -1,0 +1,329 @@
+//! Building the server floor by floor, and taking it down again (ARC-003, ARC-005).
+//!
+//! Every step of the start must hold before the next one begins, and the gRPC port is bound last:
+//! whoever can connect finds a server that works.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use envelope::scw::Verify;
+use sqlx::postgres::PgConnectOptions;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use crate::api::health::{Phase, Readiness};
+use crate::api::{self, ConfigurationApi, Services, TooLarge};
+use crate::clock::Clock;
+use crate::config::{self, Config, Secret};
+use crate::db::{self, Database, MigrateError, Observer};
+use crate::identity::{NoRoutes, Wallets};
+use crate::metrics::Metrics;
+use crate::publish::{self, Publisher, Retention};
+use crate::query::Queries;
+use crate::server::{BindError, Limits, Listener, stack};
+use crate::telemetry::{self, Exposition, ExpositionError};
+
+/// The version of this build, as clients, metrics and logs see it.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// How often a replica that cannot serve yet is looked at.
+const REPLICA_RETRY: Duration = Duration::from_millis(200);
+
+/// How often the log says that the replica is still waited for.
+const REPLICA_PROGRESS: Duration = Duration::from_secs(10);
+
+/// Why the server did not start, or gave up. The text names the step and never a secret.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The configuration asks for something this build does not have, or that cannot hold.
+    #[error(transparent)]
+    Config(#[from] config::Error),
+    /// A connection URL with parameters that the driver does not take.
+    #[error("configuration error: {key}: the connection URL cannot be used")]
+    ConnectionUrl {
+        /// The key that holds it.
+        key: &'static str,
+    },
+    /// The process logs already.
+    #[error("logging cannot be started")]
+    Logging,
+    /// The runtime or the signal handlers cannot be made.
+    #[error("the operating system refused the runtime or its signal handlers")]
+    Runtime(#[source] std::io::Error),
+    /// The metrics port.
+    #[error("{0}: {source}", source = .0.source)]
+    Metrics(#[from] ExpositionError),
+    /// The public configuration.
+    #[error(transparent)]
+    PublicConfiguration(#[from] TooLarge),
+    /// The schema.
+    #[error("database migration failed: {0}")]
+    Migration(#[from] MigrateError),
+    /// The database.
+    #[error("database initialization failed: {0}")]
+    Database(#[from] db::Error),
+    /// The gRPC port.
+    #[error("{0}: {source}", source = .0.source)]
+    Bind(#[from] BindError),
+}
+
+/// What a server depends on besides its configuration; tests choose their own.
+#[derive(Clone)]
+pub struct Surroundings {
+    /// Tells the time that key packages are judged by.
+    pub clock: Clock,
+    /// Asks contract wallets.
+    pub wallets: Arc<dyn Verify>,
+}
+
+impl Surroundings {
+    /// The machine's clock, and no chain.
+    #[must_use]
+    pub fn production() -> Self {
+        Self {
+            clock: Clock::system(),
+            wallets: Arc::new(NoRoutes),
+        }
+    }
+}
+
+/// Runs the server until a signal asks it to stop.
+///
+/// # Errors
+///
+/// Any [`Error`].
+pub fn run(config: Config) -> Result<(), Error> {
+    config.unsupported()?;
+    telemetry::install(config.server.log_level, config.server.log_format)
+        .map_err(|_| Error::Logging)?;
+    info!(version = VERSION, "configuration loaded");
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(Error::Runtime)?
+        .block_on(run_until_signal(config))
+}
+
+async fn run_until_signal(config: Config) -> Result<(), Error> {
+    let stop = stop_signal()?;
+    let started = stop
+        .run_until_cancelled(start(config, Surroundings::production()))
+        .await;
+    // A signal during the start is a request to stop like any other.
+    let Some(running) = started else {
+        return Ok(());
+    };
+    let running = running?;
+    stop.cancelled().await;
+    info!("shutdown requested");
+    if running.stop().await {
+        info!("drained");
+    } else {
+        warn!("the drain deadline cut connections that were still open");
+    }
+    Ok(())
+}
+
+/// A token that the first SIGTERM or SIGINT cancels. The second one ends the process.
+fn stop_signal() -> Result<CancellationToken, Error> {
+    let mut terminate = signal(SignalKind::terminate()).map_err(Error::Runtime)?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(Error::Runtime)?;
+    let stop = CancellationToken::new();
+    let token = stop.clone();
+    tokio::spawn(async move {
+        for first in [true, false] {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+            if first {
+                token.cancel();
+            } else {
+                std::process::exit(1);
+            }
+        }
+    });
+    Ok(stop)
+}
+
+/// A server that serves.
+#[derive(Debug)]
+pub struct Running {
+    address: SocketAddr,
+    metrics_address: Option<SocketAddr>,
+    readiness: Readiness,
+    database: Database,
+    /// Ends the gRPC port.
+    stop: CancellationToken,
+    /// Ends the metrics port, which outlives the gRPC port so that readiness 0 can be seen.
+    stop_metrics: CancellationToken,
+    serving: JoinHandle<bool>,
+}
+
+/// Starts a server; it accepts connections when this returns.
+///
+/// # Errors
+///
+/// Any [`Error`]; nothing is left running then.
+pub async fn start(config: Config, surroundings: Surroundings) -> Result<Running, Error> {
+    let metrics = Arc::new(Metrics::new(VERSION));
+    let stop_metrics = CancellationToken::new();
+    // Until the start has succeeded, leaving this function ends the metrics port.
+    let guard = stop_metrics.clone().drop_guard();
+    let metrics_address = match config.telemetry.metrics_listen {
+        Some(address) => {
+            let exposition = Exposition::bind(address).await?;
+            let address = exposition.address();
+            tokio::spawn(exposition.serve(Arc::clone(&metrics), stop_metrics.clone()));
+            Some(address)
+        }
+        None => None,
+    };
+    let configuration = ConfigurationApi::new(&config, VERSION)?;
+    let database = open_database(&config, &metrics).await?;
+    let readiness = Readiness::new(Arc::clone(&metrics));
+    let services = services(
+        &config,
+        surroundings,
+        &database,
+        &readiness,
+        configuration,
+        metrics,
+    );
+
+    let listener = Listener::bind(config.server.listen).await?;
+    let address = listener.address();
+    let stop = CancellationToken::new();
+    let limits = Limits {
+        max_http2_streams: config.limits.max_http2_streams,
+        max_drain_duration: config.server.max_drain_duration,
+    };
+    let serving = tokio::spawn(listener.serve(stack(services.routes()), limits, stop.clone()));
+    readiness.report(Phase::Serving);
+    info!(%address, "serving");
+    let stop_metrics = guard.disarm();
+    Ok(Running {
+        address,
+        metrics_address,
+        readiness,
+        database,
+        stop,
+        stop_metrics,
+        serving,
+    })
+}
+
+impl Running {
+    /// Where gRPC and gRPC-Web are served.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Where metrics are served, if anywhere.
+    #[must_use]
+    pub fn metrics_address(&self) -> Option<SocketAddr> {
+        self.metrics_address
+    }
+
+    /// Stops serving: reports not serving, lets running requests end within the drain duration,
+    /// closes what is left. Tells whether everything ended by itself.
+    pub async fn stop(self) -> bool {
+        self.readiness.report(Phase::Stopping);
+        self.stop.cancel();
+        let drained = self.serving.await.unwrap_or(false);
+        self.database.close().await;
+        self.stop_metrics.cancel();
+        drained
+    }
+}
+
+struct PoolObserver(Arc<Metrics>);
+
+impl Observer for PoolObserver {
+    fn released_open_transaction(&self) {
+        self.0.released_open_transaction();
+        warn!("a connection came back to its pool inside a transaction");
+    }
+}
+
+async fn open_database(config: &Config, metrics: &Arc<Metrics>) -> Result<Database, Error> {
+    let settings = db::Settings {
+        primary: connection("database.url", &config.database.url)?,
+        replica: config
+            .database
+            .replica_url
+            .as_ref()
+            .map(|url| connection("database.replica_url", url))
+            .transpose()?,
+        max_connections: config.database.max_connections,
+        max_statement_timeout: config.database.max_statement_timeout,
+        max_publish_duration: config.publishing.max_publish_duration,
+    };
+    Database::migrate(&settings.primary).await?;
+    info!("migrations applied");
+    let database = Database::open(&settings, Arc::new(PoolObserver(Arc::clone(metrics))));
+    config.retention.check(database.clock_ns().await?)?;
+    await_replica(&database).await?;
+    Ok(database)
+}
+
+/// Reads a connection URL. What the driver says of a bad one may quote it, so only the key is named.
+fn connection(key: &'static str, url: &Secret<String>) -> Result<PgConnectOptions, Error> {
+    url.expose()
+        .parse()
+        .map_err(|_| Error::ConnectionUrl { key })
+}
+
+/// Waits until the replica has replayed the schema. It may be paused or far behind, so there is no
+/// deadline; a database error is one, and ends the start.
+async fn await_replica(database: &Database) -> Result<(), Error> {
+    let mut next_progress = Instant::now();
+    while let Some(replica) = database.replica_state().await? {
+        if replica.has_schema {
+            if !replica.in_recovery {
+                warn!("the replica is not in recovery: it does not follow this primary");
+            }
+            info!("the replica can serve");
+            break;
+        }
+        if Instant::now() >= next_progress {
+            info!("waiting for the replica to replay the schema");
+            next_progress = Instant::now() + REPLICA_PROGRESS;
+        }
+        tokio::time::sleep(REPLICA_RETRY).await;
+    }
+    Ok(())
+}
+
+fn services(
+    config: &Config,
+    surroundings: Surroundings,
+    database: &Database,
+    readiness: &Readiness,
+    configuration: ConfigurationApi,
+    metrics: Arc<Metrics>,
+) -> Services {
+    let Surroundings { clock, wallets } = surroundings;
+    let publisher = Publisher::new(publish::Parts {
+        database: database.clone(),
+        limits: config.limits.clone(),
+        retention: Retention::new(&config.retention),
+        clock,
+        wallets: Arc::clone(&wallets),
+        metrics: Arc::clone(&metrics),
+    });
+    Services::new(api::Parts {
+        publisher: Arc::new(publisher),
+        queries: Arc::new(Queries::new(database.clone(), config.limits.clone())),
+        wallets: Wallets::new(wallets, config.limits.max_scw_signatures),
+        configuration,
+        health: readiness.service(),
+        limits: &config.limits,
+        metrics,
+    })
+}
