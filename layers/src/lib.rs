@@ -1,1 +1,8 @@
-//! Small Tower layers for gRPC servers.
+//! Small Tower layers for gRPC servers, each with one concern.
+
+pub mod body;
+pub mod code;
+pub mod record;
+
+#[cfg(test)]
+mod scripted;
