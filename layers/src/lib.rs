@@ -2,6 +2,7 @@
 
 pub mod body;
 pub mod code;
+pub mod preflight;
 pub mod record;
 
 #[cfg(test)]

@@ -53,6 +53,10 @@ impl ScriptedBody {
             knows_its_end,
         }
     }
+
+    pub(crate) fn empty() -> Self {
+        Self::new(&[], true)
+    }
 }
 
 impl Body for ScriptedBody {
