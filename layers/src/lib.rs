@@ -4,6 +4,9 @@ pub mod body;
 pub mod code;
 pub mod preflight;
 pub mod record;
+pub mod request_id;
+pub mod scope;
+pub mod trace_context;
 
 #[cfg(test)]
 mod scripted;

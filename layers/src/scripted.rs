@@ -133,3 +133,8 @@ pub(crate) fn transmit<B: Body>(mut body: Pin<&mut B>, polls: usize) -> bool {
     }
     body.is_end_stream()
 }
+
+/// Polls a future once with a waker that does nothing.
+pub(crate) fn poll_once<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
+    future.poll(&mut Context::from_waker(Waker::noop()))
+}
