@@ -2,6 +2,8 @@
 
 pub mod body;
 pub mod code;
+pub mod count_bytes;
+pub mod grpc_status;
 pub mod preflight;
 pub mod record;
 pub mod request_id;
