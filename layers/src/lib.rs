@@ -2,7 +2,9 @@
 
 pub mod body;
 pub mod code;
+pub mod completion;
 pub mod count_bytes;
+pub mod grpc_metrics;
 pub mod grpc_status;
 pub mod preflight;
 pub mod record;
