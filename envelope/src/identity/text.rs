@@ -135,7 +135,7 @@ mod tests {
     #[test]
     fn every_date_follows_the_one_before() {
         let mut expected = (1677, 1, 1);
-        for day in -107_016..=107_000 {
+        for day in -107_015..=107_000 {
             assert_eq!(date(day), expected, "{day}");
             let (year, month, of_month) = expected;
             let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);

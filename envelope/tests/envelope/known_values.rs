@@ -9,7 +9,7 @@ use bytes::Bytes;
 use envelope::error::KeyPackageError;
 use envelope::ethereum::personal_message_digest;
 use envelope::fixtures::{
-    Delegate, Installation, Passkey, UpdateBuilder, Wallet, group_message, key_package,
+    Delegate, Installation, Passkey, UpdateBuilder, Wallet, commit_log, group_message, key_package,
     update_envelope,
 };
 use envelope::identity::{
@@ -20,9 +20,11 @@ use envelope::wire::xmtp::identity::associations::identity_action::Kind;
 use envelope::wire::xmtp::identity::associations::member_identifier::Kind as Member;
 use envelope::wire::xmtp::identity::associations::{
     AddAssociation, ChangeRecoveryAddress, CreateInbox, IdentityUpdate,
-    MemberIdentifier as WireMember, RevokeAssociation,
+    MemberIdentifier as WireMember, RecoverableEd25519Signature, RevokeAssociation,
 };
+use envelope::wire::xmtp::mls::message_contents::PlaintextCommitLogEntry;
 use envelope::{Topic, canonical};
+use prost::Message;
 use sha2::{Digest, Sha256};
 
 use crate::package_cases::validate;
@@ -443,6 +445,32 @@ fn known_group_messages_of_each_content_type() {
         assert_eq!(hex::encode(parsed.hash.as_bytes()), hash);
         assert_eq!(parsed.is_commit_or_proposal, flag);
     }
+}
+
+/// A commit-log entry with every field set.
+#[test]
+fn a_known_commit_log_entry_has_its_hash() {
+    let group: [u8; 16] = std::array::from_fn(|at| u8::try_from(at).unwrap());
+    let entry = PlaintextCommitLogEntry {
+        group_id: Bytes::copy_from_slice(&group),
+        commit_sequence_id: 42,
+        last_epoch_authenticator: Bytes::from_static(&[1; 4]),
+        commit_result: 1,
+        applied_epoch_number: 8,
+        applied_epoch_authenticator: Bytes::from_static(&[2; 4]),
+    };
+    let signature = RecoverableEd25519Signature {
+        bytes: Bytes::from_static(&[0x33; 64]),
+        public_key: Bytes::from_static(&[0x44; 32]),
+    };
+    let envelope = commit_log::with_parts(&entry.encode_to_vec(), Some(signature));
+    let parsed = parse(envelope).unwrap();
+    assert_eq!(parsed.canonical.len(), 143);
+    assert_eq!(parsed.topic.identifier(), group);
+    assert_eq!(
+        hex::encode(parsed.hash.as_bytes()),
+        "36f4e050085a37866e334c2beb67c2cece2e517039d73d9a37d26e0dc6a7aa81"
+    );
 }
 
 /// The text of an update is rebuilt from its wire form alone, signed or not.
