@@ -12,6 +12,23 @@
 //!
 //! The rules are those that existing clients replay. An update that they would refuse makes its
 //! inbox unreadable for ever, so nothing may be wider here (ARC-013, ARC-092).
+//!
+//! ```
+//! use bytes::Bytes;
+//! use envelope::Error;
+//! use envelope::identity::{Admission, verify_locally};
+//! use envelope::scw::Verify;
+//! use envelope::wire::xmtp::identity::associations::IdentityUpdate;
+//!
+//! async fn judge(
+//!     history: Vec<Bytes>,
+//!     update: IdentityUpdate,
+//!     chains: &dyn Verify,
+//! ) -> Result<Admission, Error> {
+//!     let local = verify_locally(history, update, 256)?;
+//!     local.verify_contracts(chains).await?.apply()
+//! }
+//! ```
 
 mod convert;
 mod history;

@@ -234,3 +234,94 @@ fn check_kind(member: &MemberIdentifier, kind: SignatureKind) -> Verdict {
         Err(IdentityError::SignatureKindNotAllowed)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn signature(signer: MemberIdentifier, kind: SignatureKind, replay: u8) -> VerifiedSignature {
+        VerifiedSignature {
+            signer,
+            kind,
+            replay: Bytes::from(vec![replay]),
+            chain_id: None,
+        }
+    }
+
+    fn address(last: char) -> MemberIdentifier {
+        MemberIdentifier::Ethereum(format!("0x{}{last}", "0".repeat(39)))
+    }
+
+    fn key(byte: u8) -> Bytes {
+        Bytes::from(vec![byte; 32])
+    }
+
+    fn update(actions: Vec<Action<VerifiedSignature>>) -> Update<VerifiedSignature> {
+        let owner = Identifier::Ethereum(address('1').text());
+        Update {
+            inbox_id: inbox_id(&owner, 0).unwrap(),
+            client_timestamp_ns: 1,
+            actions,
+        }
+    }
+
+    fn create(kind: SignatureKind) -> Action<VerifiedSignature> {
+        Action::CreateInbox {
+            initial: Identifier::Ethereum(address('1').text()),
+            nonce: 0,
+            signature: signature(address('1'), kind, 1),
+        }
+    }
+
+    /// Which kinds of signature each kind of member can make, all fifteen pairs. No signature that
+    /// verifies has another signer today; the rules do not rely on it.
+    #[test]
+    fn members_sign_with_their_own_kinds_of_signature() {
+        use SignatureKind::{Erc191, Erc1271, InstallationKey, LegacyDelegated, P256};
+        let all = [Erc191, Erc1271, InstallationKey, LegacyDelegated, P256];
+        let cases = [
+            (address('1'), [true, true, false, true, false]),
+            (
+                MemberIdentifier::Installation(key(1)),
+                [false, false, true, false, false],
+            ),
+            (
+                MemberIdentifier::Passkey(key(1)),
+                [false, false, false, false, true],
+            ),
+        ];
+        for (member, expected) in cases {
+            for (kind, expected) in all.into_iter().zip(expected) {
+                assert_eq!(
+                    check_kind(&member, kind).is_ok(),
+                    expected,
+                    "{member:?} {kind:?}"
+                );
+            }
+        }
+    }
+
+    /// Every place that names a signer checks the kind of its signature.
+    #[test]
+    fn every_action_checks_the_kind_of_its_signatures() {
+        let refused = Err(IdentityError::SignatureKindNotAllowed);
+        let outcome = |actions| apply(None, update(actions)).map(|_| ());
+        assert_eq!(outcome(vec![create(SignatureKind::Erc191)]), Ok(()));
+        assert_eq!(outcome(vec![create(SignatureKind::P256)]), refused);
+        let app = MemberIdentifier::Installation(key(1));
+        let add = |by_existing, by_new| {
+            vec![
+                create(SignatureKind::Erc191),
+                Action::AddAssociation {
+                    member: app.clone(),
+                    by_new: signature(app.clone(), by_new, 2),
+                    by_existing: signature(address('1'), by_existing, 3),
+                },
+            ]
+        };
+        let (wallet, installation) = (SignatureKind::Erc191, SignatureKind::InstallationKey);
+        assert_eq!(outcome(add(wallet, installation)), Ok(()));
+        assert_eq!(outcome(add(wallet, wallet)), refused);
+        assert_eq!(outcome(add(installation, installation)), refused);
+    }
+}

@@ -69,3 +69,55 @@ impl<'a> Reader<'a> {
         usize::try_from(length).map_err(|_| Malformed::MlsMessage)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a reader makes of a length prefix that is followed by more than enough bytes.
+    fn length_of(prefix: &[u8]) -> Option<usize> {
+        let bytes = [prefix, &[0; 0x1_0000]].concat();
+        Reader::new(&bytes).vector().ok().map(<[u8]>::len)
+    }
+
+    /// Both ends of each form of a length; the value just below is refused as not the shortest
+    /// (RFC 9420 section 2.1.2).
+    #[test]
+    fn lengths_are_read_in_their_shortest_form_only() {
+        let cases: [(&[u8], Option<usize>); 11] = [
+            (&[0x00], Some(0)),
+            (&[0x3f], Some(0x3f)),
+            (&[0x40, 0x00], None),
+            (&[0x40, 0x3f], None),
+            (&[0x40, 0x40], Some(0x40)),
+            (&[0x7f, 0xff], Some(0x3fff)),
+            (&[0x80, 0x00, 0x00, 0x40], None),
+            (&[0x80, 0x00, 0x3f, 0xff], None),
+            (&[0x80, 0x00, 0x40, 0x00], Some(0x4000)),
+            (&[0xbf, 0xff, 0xff, 0xff], None),
+            (&[0xc0, 0, 0, 0, 0, 0, 0x40, 0], None),
+        ];
+        for (prefix, expected) in cases {
+            assert_eq!(length_of(prefix), expected, "{prefix:02x?}");
+        }
+    }
+
+    /// A vector that fills the input is whole; one byte less and nothing is read.
+    #[test]
+    fn vectors_end_with_the_input() {
+        assert_eq!(Reader::new(&[2, 7, 8]).vector(), Ok(&[7, 8][..]));
+        for truncated in [&[][..], &[2], &[2, 7], &[0x40], &[0x80, 0, 0x40]] {
+            assert_eq!(Reader::new(truncated).vector(), Err(Malformed::MlsMessage));
+        }
+    }
+
+    /// Integers take their bytes in order, and none when there are too few.
+    #[test]
+    fn integers_are_big_endian() {
+        let mut reader = Reader::new(&[1, 2, 3, 0, 0, 0, 0, 0, 0, 1, 0]);
+        assert_eq!(reader.u8(), Ok(1));
+        assert_eq!(reader.u16(), Ok(0x0203));
+        assert_eq!(reader.u64(), Ok(0x0100));
+        assert_eq!(reader.u8(), Err(Malformed::MlsMessage));
+    }
+}

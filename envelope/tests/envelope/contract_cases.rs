@@ -221,6 +221,30 @@ fn a_contract_stays_on_its_chain() {
     assert!(admit_with(&history, &update, &accepting()).is_ok());
 }
 
+/// The chain that counts for a member is the one of its own signature, not of its adder's.
+#[test]
+fn a_member_is_bound_to_the_chain_it_signed_on() {
+    let history = [creation()];
+    let (here, wallet) = (contract(), Wallet::numbered(1));
+    let other = ContractWallet::numbered(2, 10);
+    let update = UpdateBuilder::new(&history[0].inbox_id)
+        .add(&here, &wallet)
+        .add(&wallet, &other)
+        .add(&other, &Wallet::numbered(2))
+        .build();
+    let state = admit_with(&history, &update, &accepting()).unwrap().after;
+    let chain_of = |text: &str| {
+        let (_, record) = state
+            .members()
+            .find(|(member, _)| text.ends_with(&member.text()))
+            .unwrap();
+        record.chain_id
+    };
+    assert_eq!(chain_of(&wallet.address()), None);
+    assert_eq!(chain_of(&other.account_id()), Some(10));
+    assert_eq!(chain_of(&Wallet::numbered(2).address()), None);
+}
+
 /// Case 107: an address added by its own key does not later sign as a contract.
 #[test]
 fn a_wallet_with_a_key_does_not_become_a_contract() {
@@ -376,6 +400,44 @@ fn open_questions_are_bounded() {
     let admission = admit_with(&[], &update, &slow).unwrap();
     assert_eq!(admission.after.members().len(), 40);
     assert_eq!(slow.open_max.into_inner(), 16);
+}
+
+/// An answer that comes early is still an answer to its own question.
+#[test]
+fn answers_belong_to_their_questions_whatever_comes_first() {
+    /// Refuses chain 2 at once, accepts every other chain late.
+    struct OutOfOrder(Slow);
+    impl Verify for OutOfOrder {
+        fn verify<'a>(
+            &'a self,
+            account: &'a AccountId,
+            _hash: &'a [u8; 32],
+            _signature: &'a [u8],
+            _block: Option<u64>,
+        ) -> VerdictFuture<'a> {
+            if account.ethereum_chain_id() == Some(2) {
+                return Box::pin(std::future::ready(Ok(Verdict {
+                    is_valid: false,
+                    block_number: 0,
+                })));
+            }
+            Box::pin(Late(&self.0, false))
+        }
+    }
+    let history = [creation()];
+    let (here, refused) = (contract(), ContractWallet::numbered(2, 2));
+    let update = UpdateBuilder::new(&history[0].inbox_id)
+        .add(&here, &refused)
+        .build();
+    let verifier = OutOfOrder(Slow {
+        open: AtomicUsize::new(0),
+        open_max: AtomicUsize::new(0),
+    });
+    // The new update is at fault, not the stored one that was answered after it.
+    assert_eq!(
+        admit_with(&history, &update, &verifier).unwrap_err(),
+        Error::Signature(SignatureError::Contract)
+    );
 }
 
 /// The steps run apart from each other: the caller can move each where it likes.

@@ -148,3 +148,36 @@ fn passkey_identifiers_are_hexadecimal() {
         refuse(&[], &update, IdentityError::BadPasskeyHex);
     }
 }
+
+/// Cases 131 to 133: what lookups ignore, and what no lookup finds.
+#[test]
+fn identifiers_are_looked_up_in_one_form() {
+    use envelope::identity::{IdentifierKind, normalize};
+    let (ethereum, passkey) = (IdentifierKind::Ethereum, IdentifierKind::Passkey);
+    let cases = [
+        (ethereum, "0xABCdef", Some("0xabcdef")),
+        (ethereum, "ABC", Some("abc")),
+        (ethereum, " 0X\u{c9}", Some(" 0x\u{c9}")),
+        (ethereum, "", Some("")),
+        (passkey, "04AB", Some("04ab")),
+        (passkey, "0x04AB", Some("04ab")),
+        (passkey, "", Some("")),
+        (passkey, "0X04ab", None),
+        (passkey, "04a", None),
+        (passkey, "0xg0", None),
+    ];
+    for (kind, text, expected) in cases {
+        assert_eq!(normalize(kind, text).as_deref(), expected, "{text}");
+    }
+    let kinds = [
+        (0, Some(ethereum)),
+        (1, Some(ethereum)),
+        (2, Some(passkey)),
+        (3, None),
+        (-1, None),
+    ];
+    for (number, kind) in kinds {
+        assert_eq!(IdentifierKind::from_wire(number), kind);
+    }
+    assert_eq!((ethereum.number(), passkey.number()), (1, 2));
+}
