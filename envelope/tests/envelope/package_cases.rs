@@ -158,8 +158,8 @@ fn a_changed_signature_is_refused() {
     );
 }
 
-/// Cases 38 and 39: both ends of the lifetime, in whole seconds, against a given time (SEC limits of
-/// the key-package rules). The clock of the process has no say.
+/// Cases 38 and 39: both ends of the lifetime, in whole seconds, against a given time
+/// (ARC-013). The clock of the process has no say.
 #[test]
 fn the_lifetime_is_judged_at_the_given_time() {
     let (first, end) = (1_000, 2_000);

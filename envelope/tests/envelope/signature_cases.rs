@@ -110,7 +110,7 @@ fn wallet_signatures_are_taken_in_the_forms_that_exist() {
     }
 }
 
-/// Cases 64 and L-6 of the kept limits: a mirrored `s` is the same signature to the replay rule,
+/// Case 64, and a kept limit: a mirrored `s` is the same signature to the replay rule,
 /// another form of `v` is not.
 #[test]
 fn replays_are_recognized_by_low_s_and_v_as_given() {
