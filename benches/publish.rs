@@ -58,14 +58,30 @@ fn group_message(number: u64) -> ClientEnvelope {
 
 #[tokio::main]
 async fn main() {
+    let rounds = rows();
     println!("envelopes  in flight  raw requests/s  publishes/s  ratio");
-    for (envelopes, in_flight) in ROWS {
+    for (envelopes, in_flight) in rounds {
         let raw = raw(envelopes, in_flight).await;
         let ours = ours(envelopes, in_flight).await;
         println!(
             "{envelopes:>9}  {in_flight:>9}  {raw:>14.0}  {ours:>11.0}  {:>5.2}",
             ours / raw
         );
+    }
+}
+
+/// The rows that the arguments name as `ENVELOPESxIN_FLIGHT`; all when there are none.
+fn rows() -> Vec<(usize, usize)> {
+    let chosen: Vec<_> = std::env::args()
+        .filter_map(|argument| {
+            let (envelopes, in_flight) = argument.split_once('x')?;
+            Some((envelopes.parse().ok()?, in_flight.parse().ok()?))
+        })
+        .collect();
+    if chosen.is_empty() {
+        ROWS.to_vec()
+    } else {
+        chosen
     }
 }
 

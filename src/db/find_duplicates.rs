@@ -1,10 +1,10 @@
 //! Which envelopes are already stored.
 
-use sqlx::PgExecutor;
+use sqlx::PgConnection;
 use tracing::{Instrument as _, info_span};
 
 use super::records::index_of;
-use super::{Database, EnvelopeKey, Error, Operation, PublishTransaction, StoredMeta};
+use super::{EnvelopeKey, Error, PublishSession, PublishTransaction, StoredMeta};
 
 struct Row {
     index: i64,
@@ -25,7 +25,7 @@ impl From<&Row> for StoredMeta {
     }
 }
 
-impl Database {
+impl PublishSession {
     /// Reads what is stored under these keys, without locks: a first look (ARC-036).
     ///
     /// Answers one entry per key, at the same index.
@@ -34,10 +34,10 @@ impl Database {
     ///
     /// Any [`Error`].
     pub async fn find_duplicates(
-        &self,
+        &mut self,
         keys: &[EnvelopeKey<'_>],
     ) -> Result<Vec<Option<StoredMeta>>, Error> {
-        find(self.pools().route(Operation::Publish), keys).await
+        find(self.connection(), keys).await
     }
 }
 
@@ -58,7 +58,7 @@ impl PublishTransaction {
 }
 
 async fn find(
-    executor: impl PgExecutor<'_>,
+    connection: &mut PgConnection,
     keys: &[EnvelopeKey<'_>],
 ) -> Result<Vec<Option<StoredMeta>>, Error> {
     let topics: Vec<&[u8]> = keys.iter().map(|key| key.topic).collect();
@@ -74,7 +74,7 @@ async fn find(
         &topics as &[&[u8]],
         &hashes as &[&[u8]],
     )
-    .fetch_all(executor)
+    .fetch_all(connection)
     .instrument(info_span!("db.find_duplicates", candidates = keys.len()))
     .await?;
 

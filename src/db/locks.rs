@@ -5,6 +5,8 @@
 //! order: identity, topics by ascending key, allocation barrier. Nothing else in the server takes
 //! an advisory lock.
 
+use std::fmt::{self, Write as _};
+
 use sha2::{Digest as _, Sha256};
 
 /// The first integer of every global lock: `XMTP` in ASCII.
@@ -42,53 +44,44 @@ pub fn topic_key(topic: &[u8]) -> i64 {
     i64::from_be_bytes([a, b, c, d, e, f, g, h])
 }
 
-/// How one entry of a lock list is taken; the numbers appear in the lock statement.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(i32)]
-enum Mode {
-    /// The global identity lock, exclusive.
-    Identity = 0,
-    /// A topic, exclusive.
-    Topic = 1,
-    /// The allocation barrier, shared.
-    SharedBarrier = 2,
+/// The statements that take the locks of a publish, in order: the global identity lock if asked for
+/// (ARC-032), each topic once by ascending key (ARC-031), and the allocation barrier, shared and
+/// last, so that ids are allocated only under all of them (ARC-030, ARC-039).
+///
+/// They are text because they travel with the begin of the transaction in one round trip; nothing
+/// but integers is put into it. They read no table: a snapshot taken here would be older than the
+/// waits.
+pub(super) fn publish_locks<'a>(identity: bool, topics: impl Iterator<Item = &'a [u8]>) -> String {
+    let mut keys: Vec<i64> = topics.map(topic_key).collect();
+    keys.sort_unstable();
+    keys.dedup();
+
+    let mut statements = String::with_capacity(256 + keys.len() * 21);
+    if identity {
+        let identity = GlobalLock::Identity.number();
+        push(
+            &mut statements,
+            format_args!("SELECT pg_advisory_xact_lock({LOCK_CLASS}, {identity}); "),
+        );
+    }
+    statements.push_str("SELECT pg_advisory_xact_lock(key) FROM unnest('{");
+    for (index, key) in keys.iter().enumerate() {
+        let comma = if index == 0 { "" } else { "," };
+        push(&mut statements, format_args!("{comma}{key}"));
+    }
+    let barrier = GlobalLock::Barrier.number();
+    push(
+        &mut statements,
+        format_args!(
+            "}}'::bigint[]) AS topic (key); \
+         SELECT pg_advisory_xact_lock_shared({LOCK_CLASS}, {barrier})"
+        ),
+    );
+    statements
 }
 
-/// The locks of one publish, in the order in which they are taken.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct LockList {
-    /// [`Mode`] numbers.
-    pub(super) modes: Vec<i32>,
-    /// Topic keys; 0 where the mode needs none.
-    pub(super) keys: Vec<i64>,
-}
-
-impl LockList {
-    /// Lists identity if asked for, each topic once by ascending key, and the barrier last, so
-    /// that sequence ids are allocated only under all of them (ARC-030).
-    pub(super) fn for_publish<'a>(identity: bool, topics: impl Iterator<Item = &'a [u8]>) -> Self {
-        let mut topic_keys: Vec<i64> = topics.map(topic_key).collect();
-        topic_keys.sort_unstable();
-        topic_keys.dedup();
-
-        let mut list = Self {
-            modes: Vec::with_capacity(topic_keys.len() + 2),
-            keys: Vec::with_capacity(topic_keys.len() + 2),
-        };
-        if identity {
-            list.push(Mode::Identity, 0);
-        }
-        for key in topic_keys {
-            list.push(Mode::Topic, key);
-        }
-        list.push(Mode::SharedBarrier, 0);
-        list
-    }
-
-    fn push(&mut self, mode: Mode, key: i64) {
-        self.modes.push(mode as i32);
-        self.keys.push(key);
-    }
+fn push(statements: &mut String, text: fmt::Arguments<'_>) {
+    statements.write_fmt(text).expect("a string takes any text");
 }
 
 #[cfg(test)]
@@ -99,19 +92,28 @@ mod tests {
     #[test]
     fn a_publish_locks_identity_then_sorted_topics_then_the_barrier() {
         let topics: [&[u8]; 4] = [b"b", b"a", b"c", b"a"];
-        let list = LockList::for_publish(true, topics.into_iter());
-
-        let mut expected = vec![topic_key(b"a"), topic_key(b"b"), topic_key(b"c")];
-        expected.sort_unstable();
-        assert_eq!(list.modes, [0, 1, 1, 1, 2]);
-        assert_eq!(list.keys[1..4], expected[..]);
+        let mut keys = [topic_key(b"a"), topic_key(b"b"), topic_key(b"c")];
+        keys.sort_unstable();
+        let [low, middle, high] = keys;
+        assert_eq!(
+            publish_locks(true, topics.into_iter()),
+            format!(
+                "SELECT pg_advisory_xact_lock(1481462864, 2); \
+                 SELECT pg_advisory_xact_lock(key) \
+                 FROM unnest('{{{low},{middle},{high}}}'::bigint[]) AS topic (key); \
+                 SELECT pg_advisory_xact_lock_shared(1481462864, 3)"
+            )
+        );
     }
 
     /// Other topics must not wait for identity publishes (ARC-032).
     #[test]
     fn a_publish_without_identity_update_leaves_the_identity_lock_alone() {
-        let list = LockList::for_publish(false, [b"a".as_slice()].into_iter());
-        assert_eq!(list.modes, [1, 2]);
+        let statements = publish_locks(false, [b"a".as_slice()].into_iter());
+        assert!(
+            !statements.contains("pg_advisory_xact_lock(1481462864"),
+            "{statements}"
+        );
     }
 
     /// Two servers of different versions must agree on the key of a topic.

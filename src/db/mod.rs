@@ -26,7 +26,7 @@ pub use locks::{GlobalLock, LOCK_CLASS, topic_key};
 pub use migrate::{MIN_SERVER_VERSION, MigrateError};
 pub use newest::{Newest, NewestMetadata};
 pub use pools::{Database, Observer, Operation, Pools, Settings};
-pub use publish_transaction::PublishTransaction;
+pub use publish_transaction::{PublishSession, PublishTransaction};
 pub use query::{Page, PageRow, TopicCursor};
 pub use records::{
     Association, AssociationChange, EnvelopeKey, HistoryEntry, NewEnvelope, SequenceId, StoredMeta,

@@ -164,7 +164,13 @@ pub(super) fn session(
             // A statement that waits for a lock ends when its client is gone (ARC-051).
             ("client_connection_check_interval", "1s"),
             ("TimeZone", "UTC"),
-            // Every statement is short and indexed; compiling one costs more than running it.
+            // Every statement is made to walk an index for each of its parameters. One plan is right
+            // for all of them, also one that was made while the tables were empty or unanalyzed.
+            ("plan_cache_mode", "force_generic_plan"),
+            ("enable_seqscan", "off"),
+            ("enable_bitmapscan", "off"),
+            ("enable_hashjoin", "off"),
+            ("enable_mergejoin", "off"),
             ("jit", "off"),
         ])
         // Statements carry request data.

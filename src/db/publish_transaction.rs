@@ -1,10 +1,12 @@
 //! The transaction of a publish: locks, bounds, and an end on every path.
 
+use std::sync::Arc;
+
 use sqlx::pool::PoolConnection;
 use sqlx::{AssertSqlSafe, Executor as _, PgConnection, Postgres};
 use tracing::{Instrument as _, info_span};
 
-use super::locks::{LOCK_CLASS, LockList};
+use super::locks::publish_locks;
 use super::{Database, Error, Operation, SqlState};
 
 /// A publish between its first lock and its commit.
@@ -79,7 +81,36 @@ impl Database {
             .unwrap_or_else(|_| Err(elapsed()))
     }
 
-    /// Begins a publish and takes its locks: identity if asked for, then the topics, then the
+    /// Takes a connection to the primary for one publish.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`] when none is free in time.
+    pub async fn publish_session(&self) -> Result<PublishSession, Error> {
+        let connection = self.acquire(Operation::Publish).await?;
+        Ok(PublishSession {
+            connection,
+            begin: Arc::clone(&self.begin_publish),
+        })
+    }
+}
+
+/// A connection that serves one publish, outside any transaction.
+///
+/// It must not be held while a chain is asked (ARC-011).
+#[derive(Debug)]
+pub struct PublishSession {
+    connection: PoolConnection<Postgres>,
+    /// The statements that begin its transaction, up to the locks.
+    begin: Arc<str>,
+}
+
+impl PublishSession {
+    pub(super) fn connection(&mut self) -> &mut PgConnection {
+        &mut self.connection
+    }
+
+    /// Begins the transaction and takes its locks: identity if asked for, then the topics, then the
     /// shared allocation barrier (ARC-031, ARC-032, ARC-039).
     ///
     /// Later statements see everything that earlier holders of these locks committed (ARC-036).
@@ -87,48 +118,23 @@ impl Database {
     /// # Errors
     ///
     /// [`Error::Timeout`] when a lock is not free in time, else any [`Error`].
-    pub async fn begin_publish<'a>(
-        &self,
+    pub async fn begin<'a>(
+        self,
         identity: bool,
         topics: impl ExactSizeIterator<Item = &'a [u8]>,
     ) -> Result<PublishTransaction, Error> {
         let span = info_span!("publish.locks", topics = topics.len());
-        let locks = LockList::for_publish(identity, topics);
-        async move {
-            let connection = self.acquire(Operation::Publish).await?;
-            let mut transaction = PublishTransaction {
-                connection: Some(connection),
-            };
-            let begin = AssertSqlSafe(std::sync::Arc::clone(&self.begin_publish));
-            transaction
-                .connection()
-                .execute(sqlx::raw_sql(begin))
-                .await?;
-            take(&locks, transaction.connection()).await?;
-            Ok(transaction)
-        }
-        .instrument(span)
-        .await
+        let begin = format!("{}; {}", self.begin, publish_locks(identity, topics));
+        // From here on, whatever ends this future before the transaction has ended closes the
+        // connection.
+        let mut transaction = PublishTransaction {
+            connection: Some(self.connection),
+        };
+        transaction
+            .connection()
+            .execute(sqlx::raw_sql(AssertSqlSafe(begin)))
+            .instrument(span)
+            .await?;
+        Ok(transaction)
     }
-}
-
-/// Takes the locks in list order, in one statement. It must read no table: its snapshot is older
-/// than the waits inside it.
-async fn take(locks: &LockList, connection: &mut PgConnection) -> Result<(), Error> {
-    sqlx::query!(
-        r#"
-        SELECT CASE mode
-                   WHEN 0 THEN pg_advisory_xact_lock($3::int, 2)
-                   WHEN 1 THEN pg_advisory_xact_lock(key)
-                   ELSE pg_advisory_xact_lock_shared($3::int, 3)
-               END AS "taken!: ()"
-          FROM unnest($1::int[], $2::bigint[]) AS list (mode, key)
-        "#,
-        &locks.modes,
-        &locks.keys,
-        LOCK_CLASS,
-    )
-    .execute(connection)
-    .await?;
-    Ok(())
 }

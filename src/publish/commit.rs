@@ -12,8 +12,8 @@ use super::check::{Checked, Failure};
 use super::plan::Planned;
 use super::{Error, Rejection, Retention};
 use crate::db::{
-    self, Association, AssociationChange, Database, NewEnvelope, PublishTransaction, SequenceId,
-    StoredMeta,
+    self, Association, AssociationChange, Database, NewEnvelope, PublishSession,
+    PublishTransaction, SequenceId, StoredMeta,
 };
 
 /// An envelope that was not stored when the request was read, and what the check said of it.
@@ -47,6 +47,7 @@ pub(super) type Answer = Result<Vec<Settled>, Error>;
 /// Stores what can be stored of the candidates, in one transaction, and answers each.
 pub(super) async fn commit(
     database: &Database,
+    session: Option<PublishSession>,
     retention: &Retention,
     candidates: &[Candidate<'_>],
 ) -> Vec<Answer> {
@@ -55,7 +56,7 @@ pub(super) async fn commit(
         retention,
     };
     match database
-        .within_publish_lifetime(stage.run(candidates))
+        .within_publish_lifetime(stage.run(session, candidates))
         .await
     {
         Ok(answers) => answers,
@@ -72,7 +73,11 @@ struct Stage<'s> {
 }
 
 impl Stage<'_> {
-    async fn run(&self, candidates: &[Candidate<'_>]) -> Result<Vec<Answer>, db::Error> {
+    async fn run(
+        &self,
+        session: Option<PublishSession>,
+        candidates: &[Candidate<'_>],
+    ) -> Result<Vec<Answer>, db::Error> {
         let planned: Vec<&Planned> = candidates
             .iter()
             .flat_map(|c| &c.survivors)
@@ -86,9 +91,12 @@ impl Stage<'_> {
             .collect();
         let topics: HashSet<&[u8]> = planned.iter().map(|p| p.topic.as_bytes()).collect();
 
-        let mut transaction = self
-            .database
-            .begin_publish(!updated.is_empty(), topics.into_iter())
+        let session = match session {
+            Some(session) => session,
+            None => self.database.publish_session().await?,
+        };
+        let mut transaction = session
+            .begin(!updated.is_empty(), topics.into_iter())
             .await?;
         let keys: Vec<_> = planned.iter().map(|planned| planned.key()).collect();
         let stored = transaction.find_duplicates(&keys).await?;

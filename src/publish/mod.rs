@@ -27,7 +27,7 @@ use self::commit::{Candidate, Settled, Survivor, commit};
 use self::plan::Plan;
 use crate::clock::Clock;
 use crate::config::Limits;
-use crate::db::{Database, StoredMeta};
+use crate::db::{Database, PublishSession, StoredMeta};
 use crate::metrics::{Metrics, Outcome};
 
 pub use self::error::{Error, Rejection};
@@ -129,15 +129,19 @@ impl Publisher {
             return Ok((Vec::new(), 0));
         }
         let keys: Vec<_> = plan.envelopes.iter().map(|planned| planned.key()).collect();
-        let mut metas = self.database.find_duplicates(&keys).await?;
+        let mut session = self.database.publish_session().await?;
+        let mut metas = session.find_duplicates(&keys).await?;
         let missing: Vec<usize> = (0..metas.len())
             .filter(|&index| metas[index].is_none())
             .collect();
         let mut stored = 0;
         if !missing.is_empty() {
+            // A check can take long, so it holds no connection; what needs none keeps it.
+            let session = (!plan.needs_check(&missing)).then_some(session);
             let span = info_span!("publish.validate_publish", survivors = missing.len());
             let candidate = self.check(&mut plan, &missing).instrument(span).await?;
-            for (index, settled) in missing.into_iter().zip(self.commit(candidate).await?) {
+            let settled = self.commit(session, candidate).await?;
+            for (index, settled) in missing.into_iter().zip(settled) {
                 metas[index] = Some(match settled {
                     Settled::Duplicate(meta) => meta,
                     Settled::Stored(meta) => {
@@ -195,8 +199,12 @@ impl Publisher {
         Ok(Candidate { survivors })
     }
 
-    async fn commit(&self, candidate: Candidate<'_>) -> Result<Vec<Settled>, Error> {
-        let mut answers = commit(&self.database, &self.retention, &[candidate]).await;
+    async fn commit(
+        &self,
+        session: Option<PublishSession>,
+        candidate: Candidate<'_>,
+    ) -> Result<Vec<Settled>, Error> {
+        let mut answers = commit(&self.database, session, &self.retention, &[candidate]).await;
         answers.pop().expect("one request, one answer")
     }
 }

@@ -79,6 +79,13 @@ impl Plan {
         Ok(plan)
     }
 
+    /// Whether any of these envelopes has something left to check.
+    pub(super) fn needs_check(&self, indices: &[usize]) -> bool {
+        indices
+            .iter()
+            .any(|&index| !matches!(self.unchecked[index], Unchecked::Nothing))
+    }
+
     fn push(&mut self, index: u32, parsed: Parsed) {
         let Parsed {
             topic,
