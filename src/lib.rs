@@ -10,6 +10,7 @@ pub mod identity;
 pub mod metrics;
 pub mod publish;
 pub mod query;
+pub mod rpc;
 pub mod run;
 pub mod server;
 pub mod telemetry;

@@ -6,13 +6,17 @@
 
 use std::fmt::{self, Write as _};
 use std::sync::atomic::AtomicU64;
+use std::time::Duration;
 
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
+
+use crate::rpc::Rpc;
 
 /// Declares the closed set of values of one label, and how each is written.
 macro_rules! label {
@@ -102,10 +106,86 @@ struct KindLabel {
     kind: DatabaseFailure,
 }
 
+/// Upper bounds of the buckets of every duration, in seconds. One list, because dashboards add up
+/// histograms by bucket.
+const DURATION_BUCKETS: [f64; 11] = [
+    0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
+];
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RpcLabels {
+    grpc_method: &'static str,
+    grpc_service: &'static str,
+    grpc_type: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct HandledLabels {
+    grpc_code: &'static str,
+    grpc_method: &'static str,
+    grpc_service: &'static str,
+    grpc_type: &'static str,
+}
+
+/// The metrics of one RPC, looked up once for each request.
+#[derive(Debug)]
+pub struct RpcMetrics {
+    labels: RpcLabels,
+    started: Counter,
+    in_flight: Gauge,
+    request_bytes: Counter,
+    response_bytes: Counter,
+}
+
+impl RpcMetrics {
+    /// Counts a request that arrived.
+    pub fn started(&self) {
+        self.started.inc();
+        self.in_flight.inc();
+    }
+
+    /// Counts bytes of its body that were consumed.
+    pub fn received(&self, bytes: u64) {
+        self.request_bytes.inc_by(bytes);
+    }
+
+    /// Counts bytes of its response's body that were emitted.
+    pub fn sent(&self, bytes: u64) {
+        self.response_bytes.inc_by(bytes);
+    }
+
+    /// Counts its end, once. `code` is one of the seventeen status names.
+    pub fn handled(&self, metrics: &Metrics, code: &'static str, elapsed: Duration) {
+        let RpcLabels {
+            grpc_method,
+            grpc_service,
+            grpc_type,
+        } = self.labels;
+        let labels = HandledLabels {
+            grpc_code: code,
+            grpc_method,
+            grpc_service,
+            grpc_type,
+        };
+        self.in_flight.dec();
+        metrics.grpc_handled.get_or_create(&labels).inc();
+        metrics
+            .grpc_handling_seconds
+            .get_or_create(&labels)
+            .observe(elapsed.as_secs_f64());
+    }
+}
+
 /// Every metric of one server.
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
+    grpc_started: Family<RpcLabels, Counter>,
+    grpc_handled: Family<HandledLabels, Counter>,
+    grpc_handling_seconds: Family<HandledLabels, Histogram, fn() -> Histogram>,
+    grpc_in_flight: Family<RpcLabels, Gauge>,
+    grpc_request_bytes: Family<RpcLabels, Counter>,
+    grpc_response_bytes: Family<RpcLabels, Counter>,
     publish_envelopes: Family<OutcomeLabel, Counter>,
     publish_rejections: Family<ReasonLabel, Counter>,
     database_errors: Family<KindLabel, Counter>,
@@ -117,49 +197,110 @@ impl Metrics {
     /// Registers the catalogue. Readiness starts at zero (ARC-098).
     #[must_use]
     pub fn new(version: &str) -> Self {
-        let mut registry = Registry::default();
-        let metrics = Self {
+        let mut metrics = Self {
+            registry: Registry::default(),
+            grpc_started: Family::default(),
+            grpc_handled: Family::default(),
+            grpc_handling_seconds: Family::new_with_constructor(|| {
+                Histogram::new(DURATION_BUCKETS)
+            }),
+            grpc_in_flight: Family::default(),
+            grpc_request_bytes: Family::default(),
+            grpc_response_bytes: Family::default(),
             publish_envelopes: Family::default(),
             publish_rejections: Family::default(),
             database_errors: Family::default(),
             released_open_transactions: Counter::default(),
             ready: Gauge::default(),
-            registry: Registry::default(),
         };
-        // The library appends `_total` to counters, `_info` to infos and a full stop to help texts.
+        metrics.register(version);
+        metrics
+    }
+
+    /// The library appends `_total` to counters, `_info` to infos and a full stop to help texts.
+    fn register(&mut self, version: &str) {
+        self.register_grpc();
+        let registry = &mut self.registry;
         registry.register(
             "xmtp_db_released_open_transactions",
             "Open transactions rolled back on pool release",
-            metrics.released_open_transactions.clone(),
+            self.released_open_transactions.clone(),
         );
         registry.register(
             "xmtp_db_errors",
             "Database errors mapped to RPC statuses",
-            metrics.database_errors.clone(),
+            self.database_errors.clone(),
         );
         registry.register(
             "xmtp_publish_envelopes",
             "Publish input positions by response origin",
-            metrics.publish_envelopes.clone(),
+            self.publish_envelopes.clone(),
         );
         registry.register(
             "xmtp_publish_rejections",
             "Rejected publishes by validation reason",
-            metrics.publish_rejections.clone(),
+            self.publish_rejections.clone(),
         );
         registry.register(
             "xmtp_backend_ready",
             "Whether the backend reports Serving",
-            metrics.ready.clone(),
+            self.ready.clone(),
         );
         registry.register(
             "xmtp_backend",
             "Backend build version",
             Info::new([("version", version.to_owned())]),
         );
-        Self {
-            registry,
-            ..metrics
+    }
+
+    fn register_grpc(&mut self) {
+        let registry = &mut self.registry;
+        registry.register(
+            "grpc_server_started",
+            "gRPC requests started",
+            self.grpc_started.clone(),
+        );
+        registry.register(
+            "grpc_server_handled",
+            "gRPC requests completed",
+            self.grpc_handled.clone(),
+        );
+        registry.register(
+            "grpc_server_handling_seconds",
+            "gRPC response body lifetime",
+            self.grpc_handling_seconds.clone(),
+        );
+        registry.register(
+            "grpc_server_in_flight",
+            "gRPC requests in flight",
+            self.grpc_in_flight.clone(),
+        );
+        registry.register(
+            "grpc_server_request_bytes",
+            "Consumed gRPC request body bytes",
+            self.grpc_request_bytes.clone(),
+        );
+        registry.register(
+            "grpc_server_response_bytes",
+            "Emitted gRPC response body bytes",
+            self.grpc_response_bytes.clone(),
+        );
+    }
+
+    /// The metrics of one RPC.
+    #[must_use]
+    pub fn of_rpc(&self, rpc: Rpc) -> RpcMetrics {
+        let labels = RpcLabels {
+            grpc_method: rpc.method(),
+            grpc_service: rpc.service(),
+            grpc_type: rpc.kind().name(),
+        };
+        RpcMetrics {
+            started: self.grpc_started.get_or_create_owned(&labels),
+            in_flight: self.grpc_in_flight.get_or_create_owned(&labels),
+            request_bytes: self.grpc_request_bytes.get_or_create_owned(&labels),
+            response_bytes: self.grpc_response_bytes.get_or_create_owned(&labels),
+            labels,
         }
     }
 

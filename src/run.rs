@@ -8,12 +8,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use envelope::scw::Verify;
+use layers::drain::DrainHandle;
 use sqlx::postgres::PgConnectOptions;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
 use crate::api::health::{Phase, Readiness};
 use crate::api::{self, ConfigurationApi, Services, TooLarge};
@@ -24,7 +25,7 @@ use crate::identity::{NoRoutes, Wallets};
 use crate::metrics::Metrics;
 use crate::publish::{self, Publisher, Retention};
 use crate::query::Queries;
-use crate::server::{BindError, Limits, Listener, stack};
+use crate::server::{BindError, Listener, stack};
 use crate::telemetry::{self, Exposition, ExpositionError};
 
 /// The version of this build, as clients, metrics and logs see it.
@@ -161,7 +162,10 @@ pub struct Running {
     stop: CancellationToken,
     /// Ends the metrics port, which outlives the gRPC port so that readiness 0 can be seen.
     stop_metrics: CancellationToken,
-    serving: JoinHandle<bool>,
+    serving: JoinHandle<()>,
+    /// Refuses requests once shutdown has begun, and knows which are left.
+    gate: DrainHandle,
+    max_drain_duration: Duration,
 }
 
 /// Starts a server; it accepts connections when this returns.
@@ -192,17 +196,15 @@ pub async fn start(config: Config, surroundings: Surroundings) -> Result<Running
         &database,
         &readiness,
         configuration,
-        metrics,
+        Arc::clone(&metrics),
     );
 
     let listener = Listener::bind(config.server.listen).await?;
     let address = listener.address();
     let stop = CancellationToken::new();
-    let limits = Limits {
-        max_http2_streams: config.limits.max_http2_streams,
-        max_drain_duration: config.server.max_drain_duration,
-    };
-    let serving = tokio::spawn(listener.serve(stack(services.routes()), limits, stop.clone()));
+    let (service, gate) = stack(services.routes(), metrics, config.server.request_logger);
+    let serving =
+        tokio::spawn(listener.serve(service, config.limits.max_http2_streams, stop.clone()));
     readiness.report(Phase::Serving);
     info!(%address, "serving");
     let stop_metrics = guard.disarm();
@@ -214,6 +216,8 @@ pub async fn start(config: Config, surroundings: Surroundings) -> Result<Running
         stop,
         stop_metrics,
         serving,
+        gate,
+        max_drain_duration: config.server.max_drain_duration,
     })
 }
 
@@ -230,12 +234,19 @@ impl Running {
         self.metrics_address
     }
 
-    /// Stops serving: reports not serving, lets running requests end within the drain duration,
-    /// closes what is left. Tells whether everything ended by itself.
+    /// Stops serving: reports not serving, refuses new requests, lets running ones end within the
+    /// drain duration, cuts what is left (ARC-003). Tells whether everything ended by itself.
     pub async fn stop(self) -> bool {
         self.readiness.report(Phase::Stopping);
+        self.gate.close();
+        let drained = timeout(self.max_drain_duration, self.gate.drained())
+            .await
+            .is_ok();
+        self.gate.cut();
         self.stop.cancel();
-        let drained = self.serving.await.unwrap_or(false);
+        if self.serving.await.is_err() {
+            error!("the gRPC port ended in a panic");
+        }
         self.database.close().await;
         self.stop_metrics.cancel();
         drained

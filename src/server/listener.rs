@@ -1,21 +1,18 @@
 //! Accepting connections, and ending them (ARC-002, ARC-003).
 
-use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::time::Duration;
 
-use http::{Request, Response};
-use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
-use tonic::body::Body;
-use tower::Service;
 use tracing::{debug, warn};
+
+use super::Serve;
 
 /// How long a peer may take to send the head of an HTTP/1.1 request.
 const HEADER_READ_TIMEOUT: Duration = Duration::from_secs(30);
@@ -33,6 +30,10 @@ const CONNECTION_WINDOW_BYTES: u32 = 8 * 1024 * 1024;
 /// After a failure to accept (for example, out of file descriptors) the next try waits this long.
 const ACCEPT_BACKOFF: Duration = Duration::from_millis(50);
 
+/// How long peers have to leave once everything is answered. Some never do: one that ignores the
+/// goodbye of HTTP/2, or keeps an idle HTTP/1.1 connection.
+const GOODBYE: Duration = Duration::from_secs(2);
+
 /// The port could not be opened.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot listen on {address}")]
@@ -42,15 +43,6 @@ pub struct BindError {
     /// Why.
     #[source]
     pub source: std::io::Error,
-}
-
-/// Bounds on connections.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// Concurrent HTTP/2 streams advertised per connection (API-132).
-    pub max_http2_streams: u32,
-    /// How long shutdown waits for requests to end (ARC-003).
-    pub max_drain_duration: Duration,
 }
 
 /// An open port.
@@ -79,17 +71,12 @@ impl Listener {
         self.address
     }
 
-    /// Serves until `stop` is cancelled, then lets open requests end within the drain duration,
-    /// then closes what is left. Tells whether everything ended by itself.
-    pub async fn serve<S>(self, service: S, limits: Limits, stop: CancellationToken) -> bool
-    where
-        S: Service<Request<Incoming>, Response = Response<Body>, Error = Infallible>
-            + Clone
-            + Send
-            + 'static,
-        S::Future: Send + 'static,
-    {
-        let builder = connection_builder(&limits);
+    /// Serves until `stop` is cancelled, then says goodbye to every connection and closes those that
+    /// do not leave by themselves.
+    ///
+    /// `max_http2_streams` is advertised to each connection (API-132).
+    pub async fn serve(self, service: impl Serve, max_http2_streams: u32, stop: CancellationToken) {
+        let builder = connection_builder(max_http2_streams);
         let graceful = GracefulShutdown::new();
         let closed = CancellationToken::new();
         // However this function ends, no connection outlives it.
@@ -119,9 +106,12 @@ impl Listener {
         }
 
         drop(self.tcp);
-        tokio::time::timeout(limits.max_drain_duration, graceful.shutdown())
+        if tokio::time::timeout(GOODBYE, graceful.shutdown())
             .await
-            .is_ok()
+            .is_err()
+        {
+            debug!("some connections did not leave by themselves");
+        }
     }
 }
 
@@ -131,7 +121,7 @@ fn prepared(stream: TcpStream) -> TokioIo<TcpStream> {
     TokioIo::new(stream)
 }
 
-fn connection_builder(limits: &Limits) -> auto::Builder<TokioExecutor> {
+fn connection_builder(max_http2_streams: u32) -> auto::Builder<TokioExecutor> {
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder
         .http1()
@@ -140,7 +130,7 @@ fn connection_builder(limits: &Limits) -> auto::Builder<TokioExecutor> {
     builder
         .http2()
         .timer(TokioTimer::new())
-        .max_concurrent_streams(limits.max_http2_streams)
+        .max_concurrent_streams(max_http2_streams)
         .max_header_list_size(MAX_HEADER_BYTES)
         .initial_stream_window_size(STREAM_WINDOW_BYTES)
         .initial_connection_window_size(CONNECTION_WINDOW_BYTES);

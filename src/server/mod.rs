@@ -3,8 +3,11 @@
 //!
 //! This room knows transport and nothing of envelopes: what is served is handed to it.
 
+mod accounting;
 mod listener;
+mod serve;
 mod stack;
 
-pub use listener::{BindError, Limits, Listener};
+pub use listener::{BindError, Listener};
+pub use serve::Serve;
 pub use stack::stack;
