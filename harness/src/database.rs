@@ -38,6 +38,13 @@ impl TestDatabase {
         Self { name }
     }
 
+    /// The same database once more, for a second server. Only one of them may be dropped.
+    pub fn share(&self) -> Self {
+        Self {
+            name: self.name.clone(),
+        }
+    }
+
     /// How a server reaches it.
     pub fn url(&self) -> String {
         let mut url = url::Url::parse(&superuser_url()).expect("the test database URL is a URL");
@@ -64,6 +71,26 @@ impl TestDatabase {
             .connect()
             .await
             .expect("the test database answers")
+    }
+
+    /// How many rows a table has.
+    pub async fn count(&self, table: &str) -> i64 {
+        let mut connection = self.connection().await;
+        sqlx::query_scalar(AssertSqlSafe(format!("SELECT count(*) FROM {table}")))
+            .fetch_one(&mut connection)
+            .await
+            .expect("a table of the schema")
+    }
+
+    /// The last id that was handed out; 0 when none was.
+    pub async fn last_allocated(&self) -> i64 {
+        let mut connection = self.connection().await;
+        sqlx::query_scalar(
+            "SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM envelope_sequence",
+        )
+        .fetch_one(&mut connection)
+        .await
+        .expect("the sequence of the schema")
     }
 
     /// Removes it, whoever is still connected.

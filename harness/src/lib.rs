@@ -3,12 +3,18 @@
 //!
 //! Nothing here is part of the server. Failures are panics: whoever calls this is a test.
 
+mod advisory;
+mod asked_wallets;
 mod database;
+mod eventually;
 mod server;
 mod transport;
 mod web;
 
+pub use advisory::{AdvisoryLock, AdvisoryLocks, HeldLock, LockState};
+pub use asked_wallets::{AskedWallets, Question, Questions};
 pub use database::TestDatabase;
+pub use eventually::eventually;
 pub use server::{TestServer, TestServerBuilder};
 pub use transport::{Transport, channel};
 pub use web::{Form, Http, WebCall};

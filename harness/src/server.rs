@@ -7,13 +7,16 @@ use std::time::{Duration, SystemTime};
 
 use envelope::scw::Verify;
 use envelope::wire::xmtp::backend::v1::{ClientEnvelope, PublishRequest, PublishResponse};
+use http::Request;
+use http_body_util::{BodyExt as _, Full};
 use prost::Message;
+use tokio::task::JoinHandle;
 use tonic::Status;
 use xmtp_backend::clock::Clock;
 use xmtp_backend::config::Config;
 use xmtp_backend::run::{self, Running, Surroundings};
 
-use super::{TestDatabase, Transport};
+use super::{Form, Http, TestDatabase, Transport, WebCall};
 
 /// A server under test.
 #[derive(Debug)]
@@ -60,6 +63,26 @@ impl TestServer {
         &self.database
     }
 
+    /// The value of one series of its metrics, labels included; 0 for one that is not there yet.
+    pub async fn metric(&self, series: &str) -> u64 {
+        let address = self.metrics_address();
+        let request = Request::get(format!("http://{address}/metrics"))
+            .header("host", address.to_string())
+            .body(Full::default())
+            .expect("a well-formed request");
+        let call = WebCall {
+            address,
+            http: Http::One,
+            form: Form::Binary,
+        };
+        let body = call.send(request).await.into_body().collect().await;
+        let text = body.expect("the whole exposition").to_bytes();
+        let text = std::str::from_utf8(&text).expect("an exposition is text");
+        text.lines()
+            .find_map(|line| line.strip_prefix(series)?.strip_prefix(' '))
+            .map_or(0, |value| value.parse().expect("a whole number"))
+    }
+
     /// Calls `Service/Method` over native gRPC.
     pub async fn call<Q, A>(&self, method: &str, request: &Q) -> Result<A, Status>
     where
@@ -75,6 +98,21 @@ impl TestServer {
     pub async fn publish(&self, envelopes: Vec<ClientEnvelope>) -> Result<PublishResponse, Status> {
         self.call("PublishService/Publish", &PublishRequest { envelopes })
             .await
+    }
+
+    /// Begins a publish in a task of its own, so that the test can act while it waits.
+    pub fn begin_publish(
+        &self,
+        transport: Transport,
+        envelopes: Vec<ClientEnvelope>,
+    ) -> JoinHandle<Result<PublishResponse, Status>> {
+        let address = self.address();
+        tokio::spawn(async move {
+            let request = PublishRequest { envelopes };
+            transport
+                .call(address, "PublishService/Publish", &request)
+                .await
+        })
     }
 
     /// Stops it and removes its database.
