@@ -2,4 +2,17 @@
 //!
 //! One binary, one module per behaviour. `cargo xtask test` provides the database.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test fails by panicking, and so may its helpers"
+)]
+
+mod given;
+mod invariants;
+mod lifetime;
+mod locks;
+mod order;
+mod pools;
 mod publish;
+mod races;
+mod storage;

@@ -1,0 +1,143 @@
+//! The storage room without a server around it, for what the wire cannot bring about.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use envelope::wire::xmtp::backend::v1::ClientEnvelope;
+use envelope::{Limits, Parsed};
+use harness::{TestDatabase, eventually};
+use sqlx::PgConnection;
+use xmtp_backend::db::{Database, EnvelopeKey, NewEnvelope, Observer, Settings};
+
+/// Counts the connections that came back inside a transaction.
+#[derive(Debug, Default)]
+pub(crate) struct Released(AtomicUsize);
+
+impl Released {
+    pub(crate) fn count(&self) -> usize {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+impl Observer for Released {
+    fn released_open_transaction(&self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// Storage with one connection and long timeouts, unless changed.
+pub(crate) fn open(
+    database: &TestDatabase,
+    change: impl FnOnce(&mut Settings),
+) -> (Database, Arc<Released>) {
+    let mut settings = Settings {
+        primary: database.options(),
+        replica: None,
+        max_connections: 1,
+        max_statement_timeout: Duration::from_secs(30),
+        max_publish_duration: Duration::from_secs(60),
+    };
+    change(&mut settings);
+    let released = Arc::new(Released::default());
+    let storage = Database::open(&settings, Arc::clone(&released) as Arc<dyn Observer>);
+    (storage, released)
+}
+
+/// An envelope as the publish room hands it to storage.
+pub(crate) fn parsed(envelope: ClientEnvelope) -> Parsed {
+    let bounds = Limits {
+        envelope_bytes_max: usize::MAX,
+        contract_signatures_max: usize::MAX,
+    };
+    envelope::parse(envelope, bounds).unwrap()
+}
+
+/// The record of an envelope.
+pub(crate) fn record(parsed: &Parsed, retention_ns: Option<i64>) -> NewEnvelope<'_> {
+    NewEnvelope {
+        key: EnvelopeKey {
+            topic: parsed.topic.as_bytes(),
+            hash: parsed.hash.as_bytes(),
+        },
+        retention_ns,
+        is_commit_or_proposal: parsed.is_commit_or_proposal,
+        payload: &parsed.canonical,
+    }
+}
+
+/// Stores envelopes as a publish would, without its checks.
+pub(crate) async fn store_unchecked(database: &TestDatabase, envelopes: Vec<ClientEnvelope>) {
+    let (storage, _) = open(database, |_| {});
+    let parsed: Vec<Parsed> = envelopes.into_iter().map(parsed).collect();
+    let records: Vec<_> = parsed.iter().map(|parsed| record(parsed, None)).collect();
+    let topics: Vec<&[u8]> = records.iter().map(|record| record.key.topic).collect();
+    let session = storage.publish_session().await.unwrap();
+    let mut transaction = session.begin(true, topics.into_iter()).await.unwrap();
+    transaction.insert(&records).await.unwrap();
+    transaction.commit().await.unwrap();
+    storage.close().await;
+}
+
+/// The id of a row that a test stores by itself, far from those that the sequence gives.
+pub(crate) const FOREIGN_ID: i64 = 1_000_000;
+
+/// A row that a session of the test has inserted and not committed. A publish of the same envelope
+/// cannot see it and runs into it only when it inserts, after it has allocated its ids.
+#[derive(Debug)]
+pub(crate) struct UncommittedRow {
+    session: PgConnection,
+}
+
+impl UncommittedRow {
+    pub(crate) async fn insert(database: &TestDatabase, envelope: ClientEnvelope, id: i64) -> Self {
+        let parsed = parsed(envelope);
+        let mut session = database.connection().await;
+        sqlx::raw_sql("BEGIN").execute(&mut session).await.unwrap();
+        sqlx::query(
+            "INSERT INTO envelopes (sequence_id, topic, server_ns, message_hash,
+                                    is_commit_or_proposal, payload)
+             VALUES ($1, $2, 1, $3, false, $4)",
+        )
+        .bind(id)
+        .bind(parsed.topic.as_bytes())
+        .bind(parsed.hash.as_bytes().as_slice())
+        .bind(parsed.canonical.as_ref())
+        .execute(&mut session)
+        .await
+        .unwrap();
+        Self { session }
+    }
+
+    /// Returns when so many sessions have run into uncommitted rows.
+    pub(crate) async fn until_waiting(database: &TestDatabase, sessions: i64) {
+        let pool = database.pool().await;
+        eventually("the sessions wait for the row", async || {
+            let waiting: i64 = sqlx::query_scalar(
+                "SELECT count(*) FROM pg_stat_activity
+                  WHERE datname = current_database() AND wait_event = 'transactionid'",
+            )
+            .fetch_one(&pool)
+            .await
+            .unwrap();
+            waiting == sessions
+        })
+        .await;
+    }
+
+    /// Makes the row stay: whoever waits for it breaks a unique constraint.
+    pub(crate) async fn commit(mut self) {
+        sqlx::raw_sql("COMMIT")
+            .execute(&mut self.session)
+            .await
+            .unwrap();
+    }
+
+    /// Takes the row back: whoever waits for it goes on.
+    pub(crate) async fn roll_back(mut self) {
+        sqlx::raw_sql("ROLLBACK")
+            .execute(&mut self.session)
+            .await
+            .unwrap();
+    }
+}
