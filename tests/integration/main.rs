@@ -15,4 +15,5 @@ mod order;
 mod pools;
 mod publish;
 mod races;
+mod stack;
 mod storage;
