@@ -1,0 +1,93 @@
+//! What the benchmarks share: messages to store, loops that run side by side, and which rows to run.
+
+use std::time::{Duration, Instant};
+
+use envelope::wire::xmtp::backend::v1::{ClientEnvelope, GroupMessage, client_envelope::Payload};
+
+/// Bytes of the encrypted part of each message.
+const MESSAGE_BYTES: usize = 1024;
+
+/// How long each side of each row runs.
+const ROUND: Duration = Duration::from_secs(5);
+
+/// An MLS private message of about 1 KiB, application content, for the group of that number;
+/// `variant` makes messages of one group differ.
+pub(crate) fn group_message(group: u64, variant: u64) -> ClientEnvelope {
+    let mut data = vec![0, 1, 0, 2, 16];
+    data.extend_from_slice(&u128::from(group).to_be_bytes());
+    data.extend_from_slice(&7u64.to_be_bytes());
+    // Application content, no authenticated data, no sender data, the ciphertext's length.
+    data.extend_from_slice(&[1, 0, 0, 0x44, 0x00]);
+    data.extend_from_slice(&variant.to_be_bytes());
+    data.resize(data.len() + MESSAGE_BYTES - size_of::<u64>(), 0xab);
+    let message = GroupMessage {
+        data: data.into(),
+        sender_hmac: vec![1; 32].into(),
+        should_push: true,
+    };
+    ClientEnvelope {
+        payload: Some(Payload::GroupMessage(message)),
+    }
+}
+
+/// The topic of a group.
+pub(crate) fn group_topic(group: u64) -> Vec<u8> {
+    [&[0][..], &u128::from(group).to_be_bytes()].concat()
+}
+
+/// Something that can be asked again and again, one request at a time.
+pub(crate) trait Repeat: Send + 'static {
+    /// Makes one request and waits for its answer.
+    fn once(&mut self) -> impl Future<Output = ()> + Send;
+}
+
+/// Requests per second of all these together, each in a loop of its own.
+pub(crate) async fn rate<R: Repeat>(loops: Vec<R>) -> f64 {
+    let started = Instant::now();
+    let running: Vec<_> = loops
+        .into_iter()
+        .map(|mut request| {
+            tokio::spawn(async move {
+                let mut done = 0u32;
+                while started.elapsed() < ROUND {
+                    request.once().await;
+                    done += 1;
+                }
+                done
+            })
+        })
+        .collect();
+    let mut done = 0;
+    for one in running {
+        done += one.await.expect("a loop does not panic");
+    }
+    f64::from(done) / started.elapsed().as_secs_f64()
+}
+
+/// The rows that the arguments name as `ENVELOPESxIN_FLIGHT`; all when they name none.
+pub(crate) fn rows(all: &[(usize, usize)]) -> Vec<(usize, usize)> {
+    let chosen: Vec<_> = std::env::args()
+        .filter_map(|argument| {
+            let (envelopes, in_flight) = argument.split_once('x')?;
+            Some((envelopes.parse().ok()?, in_flight.parse().ok()?))
+        })
+        .collect();
+    if chosen.is_empty() {
+        all.to_vec()
+    } else {
+        chosen
+    }
+}
+
+/// Prints the head of the table.
+pub(crate) fn print_head(ours: &str) {
+    println!("envelopes  in flight  raw requests/s  {ours:>11}  ratio");
+}
+
+/// Prints one row of the table.
+pub(crate) fn print_row((envelopes, in_flight): (usize, usize), raw: f64, ours: f64) {
+    println!(
+        "{envelopes:>9}  {in_flight:>9}  {raw:>14.0}  {ours:>11.0}  {:>5.2}",
+        ours / raw
+    );
+}
