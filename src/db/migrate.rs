@@ -59,10 +59,7 @@ impl Database {
         // Long-running DDL is legitimate: no statement timeout.
         let options = session(primary, Duration::ZERO, "migrate");
         let mut connection = options.connect().await.map_err(Error::from)?;
-        let found = connection.server_version_num().unwrap_or_default();
-        if found < MIN_SERVER_VERSION {
-            return Err(MigrateError::ServerTooOld { found });
-        }
+        check_version(connection.server_version_num().unwrap_or_default())?;
         while !try_lock(&mut connection).await? {
             tokio::time::sleep(LOCK_RETRY).await;
         }
@@ -71,6 +68,15 @@ impl Database {
         connection.close().await.map_err(Error::from)?;
         applied
     }
+}
+
+/// Refuses a server that is too old, before anything is read or changed on it. One that does not
+/// tell its version counts as version 0.
+fn check_version(found: u32) -> Result<(), MigrateError> {
+    if found < MIN_SERVER_VERSION {
+        return Err(MigrateError::ServerTooOld { found });
+    }
+    Ok(())
 }
 
 async fn try_lock(connection: &mut PgConnection) -> Result<bool, Error> {
@@ -100,5 +106,31 @@ async fn apply(connection: &mut PgConnection) -> Result<(), MigrateError> {
             state: super::SqlState::NONE,
         }
         .into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 17.0 is the first that will do, previews of it included; the rule is on the number that the
+    /// server reports, at the limit and on either side (ARC-007).
+    #[test]
+    fn postgresql_17_is_the_first_that_will_do() {
+        for (found, will_do) in [
+            (0, false),
+            (15_00_13, false),
+            (16_99_99, false),
+            (17_00_00, true),
+            (17_00_10, true),
+            (18_00_00, true),
+        ] {
+            let expected = if will_do {
+                Ok(())
+            } else {
+                Err(MigrateError::ServerTooOld { found })
+            };
+            assert_eq!(check_version(found), expected);
+        }
     }
 }

@@ -23,6 +23,9 @@ struct Process {
     readers: Vec<JoinHandle<()>>,
 }
 
+/// Arguments, and variables with their values.
+type Start<'a> = (&'a [&'a str], &'a [(&'a str, &'a str)]);
+
 /// What a server process left behind.
 struct Ended {
     status: ExitStatus,
@@ -159,28 +162,23 @@ async fn unusable_arguments_and_documents_end_the_process_at_once() {
     let twice = ["--config", document.as_str(), "--config-file", "/nowhere"];
     let variable = [("XMTP_CONFIG", document.as_str())];
     let secret_flag = format!("--{PASSWORD}");
-    let cases: [(&[&str], &[(&str, &str)], i32, &str); 9] = [
-        (&[], &[], 2, "--config-file"),
-        (&twice, &[], 2, "conflict"),
-        (&["--config-file", "/nowhere"], &variable, 2, "conflict"),
-        (&[&secret_flag], &[], 2, "unknown argument"),
-        (&["--log-level", PASSWORD], &variable, 2, "--log-level"),
+    let no_file = "/nowhere/at/all";
+    let cases: [(Start<'_>, i32, &str); 9] = [
+        ((&[], &[]), 2, "--config-file"),
+        ((&twice, &[]), 2, "conflict"),
+        ((&["--config-file", no_file], &variable), 2, "conflict"),
+        ((&[&secret_flag], &[]), 2, "unknown argument"),
+        ((&["--log-level", PASSWORD], &variable), 2, "--log-level"),
+        ((&["--config-file", no_file], &[]), 1, no_file),
         (
-            &["--config-file", "/nowhere/at/all"],
-            &[],
-            1,
-            "/nowhere/at/all",
-        ),
-        (
-            &["--config", &with_variable],
-            &[],
+            (&["--config", &with_variable], &[]),
             1,
             "XMTP_TEST_UNSET is not set",
         ),
-        (&["--config", "server = 1"], &[], 1, "configuration error"),
-        (&["--config", ""], &[], 1, "required"),
+        ((&["--config", "server = 1"], &[]), 1, "configuration error"),
+        ((&["--config", ""], &[]), 1, "required"),
     ];
-    for (arguments, variables, status, text) in cases {
+    for ((arguments, variables), status, text) in cases {
         let ended = Process::start(arguments, variables).end().await;
         ended.check(status, text);
         assert_eq!(
@@ -291,12 +289,12 @@ async fn a_signal_ends_a_serving_process_with_success() {
     std::fs::write(&path, &document).unwrap();
     let path_text = path.to_str().unwrap();
     let resolved = ("XMTP_TEST_DATABASE", url.as_str());
-    let cases: [(&[&str], &[(&str, &str)], &str); 3] = [
-        (&["--config", &document], &[resolved], "TERM"),
-        (&["--config-file", path_text], &[resolved], "INT"),
-        (&[], &[("XMTP_CONFIG", &document), resolved], "TERM"),
+    let cases: [(Start<'_>, &str); 3] = [
+        ((&["--config", &document], &[resolved]), "TERM"),
+        ((&["--config-file", path_text], &[resolved]), "INT"),
+        ((&[], &[("XMTP_CONFIG", &document), resolved]), "TERM"),
     ];
-    for (number, (arguments, variables, signal)) in (1..).zip(cases) {
+    for (number, ((arguments, variables), signal)) in (1..).zip(cases) {
         let process = Process::start(arguments, variables);
         let address = process.until_serving().await;
         let request = PublishRequest {

@@ -108,10 +108,10 @@ async fn a_database_of_another_schema_is_refused_and_left_alone() {
         let before = contents(&database).await;
 
         let refused = on(&database).try_start().await.unwrap_err();
-        match refused {
-            Error::Migration(error) => assert_eq!(error, expected),
-            other => panic!("{other}"),
-        }
+        let Error::Migration(error) = refused else {
+            panic!("{refused}");
+        };
+        assert_eq!(error, expected);
         assert_eq!(contents(&database).await, before);
         let locks = database.advisory_locks().await;
         locks.until_all_free().await;
