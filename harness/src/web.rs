@@ -156,8 +156,16 @@ impl WebCall {
 /// Text bodies are base64 runs that may each be padded.
 fn decode_text(body: &[u8]) -> Bytes {
     let mut frames = BytesMut::new();
-    for group in body.chunks(4) {
-        frames.put_slice(&STANDARD.decode(group).expect("base64"));
+    let mut rest = body;
+    while !rest.is_empty() {
+        let text = rest.iter().take_while(|&&byte| byte != b'=').count();
+        let padding = rest[text..]
+            .iter()
+            .take_while(|&&byte| byte == b'=')
+            .count();
+        let (run, after) = rest.split_at(text + padding);
+        frames.put_slice(&STANDARD.decode(run).expect("base64"));
+        rest = after;
     }
     frames.freeze()
 }
