@@ -36,7 +36,8 @@ impl Queries {
         for (index, request) in requests.iter().enumerate() {
             let kind =
                 IdentifierKind::from_wire(request.kind).ok_or(Error::UnknownIdentifierKind)?;
-            if let Some(key) = normalize(kind, &request.identifier) {
+            if let Some(key) = normalize(kind, &request.identifier).filter(|key| can_be_stored(key))
+            {
                 indices.push(index);
                 keys.push((key, i16::from(kind.number())));
             }
@@ -58,4 +59,10 @@ impl Queries {
         }
         Ok(answers)
     }
+}
+
+/// Whether storage could hold a key at all. PostgreSQL refuses a text with a zero character, also as
+/// a question, and no signer has such an identifier.
+fn can_be_stored(key: &str) -> bool {
+    !key.contains('\0')
 }
