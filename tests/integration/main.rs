@@ -7,7 +7,10 @@
     reason = "a test fails by panicking, and so may its helpers"
 )]
 
+mod configuration;
 mod given;
+mod health;
+mod inbox_ids;
 mod invariants;
 mod lifetime;
 mod locks;
@@ -16,9 +19,20 @@ mod plans;
 mod pools;
 mod process;
 mod publish;
+mod publish_duplicates;
+mod publish_encodings;
+mod publish_errors;
+mod publish_limits;
+mod query;
+mod query_newest;
 mod races;
+mod reading;
+mod refusal;
+mod response_limits;
 mod schema;
 mod stack;
 mod startup;
 mod storage;
+mod transport;
 mod two_servers;
+mod verify;
