@@ -1,161 +1,34 @@
 //! Payloads that real clients sent, from `tests/fixtures/real` at the root of the repository.
 //!
-//! Clients of today wrap them in other messages than this backend does, so each is unwrapped here and
-//! put into the envelope of this backend; the payload bytes inside are untouched (ARC-013).
+//! Clients of today wrap them in other messages than this backend does; the fixtures unwrap them
+//! without touching the payload bytes inside (ARC-013).
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
-use envelope::fixtures::{commit_log, envelope, key_package, update_envelope};
-use envelope::identity::{AssociationState, Identifier, MemberIdentifier, replay, signed_text};
+use envelope::fixtures::{ScriptedVerifier, client};
+use envelope::identity::{
+    AssociationState, Identifier, MemberIdentifier, replay, signed_text, verify_locally,
+};
 use envelope::scw::VerifierError;
+use envelope::wire::xmtp::backend::v1::ClientEnvelope;
 use envelope::wire::xmtp::backend::v1::client_envelope::Payload;
-use envelope::wire::xmtp::backend::v1::welcome_message::{V1, Version, WelcomePointer};
-use envelope::wire::xmtp::backend::v1::{ClientEnvelope, GroupMessage, WelcomeMessage};
-use envelope::wire::xmtp::identity::associations::{IdentityUpdate, RecoverableEd25519Signature};
+use envelope::wire::xmtp::identity::associations::IdentityUpdate;
 use envelope::{Error, TopicKind, Unchecked, canonical};
-use prost::Message;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use crate::package_cases::validate;
 use crate::support::{block_on, parse};
 
-#[derive(Clone, PartialEq, Message)]
-struct GroupMessageInput {
-    #[prost(message, optional, tag = "1")]
-    v1: Option<GroupMessageInputV1>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct GroupMessageInputV1 {
-    #[prost(bytes = "bytes", tag = "1")]
-    data: Bytes,
-    #[prost(bytes = "bytes", tag = "2")]
-    sender_hmac: Bytes,
-    #[prost(bool, tag = "3")]
-    should_push: bool,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct WelcomeMessageInput {
-    #[prost(oneof = "WelcomeVersion", tags = "1, 2")]
-    version: Option<WelcomeVersion>,
-}
-
-#[derive(Clone, PartialEq, prost::Oneof)]
-enum WelcomeVersion {
-    #[prost(message, tag = "1")]
-    V1(WelcomeInputV1),
-    #[prost(message, tag = "2")]
-    Pointer(WelcomeInputPointer),
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct WelcomeInputV1 {
-    #[prost(bytes = "bytes", tag = "1")]
-    installation_key: Bytes,
-    #[prost(bytes = "bytes", tag = "2")]
-    data: Bytes,
-    #[prost(bytes = "bytes", tag = "3")]
-    hpke_public_key: Bytes,
-    #[prost(int32, tag = "4")]
-    wrapper_algorithm: i32,
-    #[prost(bytes = "bytes", tag = "5")]
-    welcome_metadata: Bytes,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct WelcomeInputPointer {
-    #[prost(bytes = "bytes", tag = "1")]
-    installation_key: Bytes,
-    #[prost(bytes = "bytes", tag = "2")]
-    welcome_pointer: Bytes,
-    #[prost(bytes = "bytes", tag = "3")]
-    hpke_public_key: Bytes,
-    #[prost(int32, tag = "4")]
-    wrapper_algorithm: i32,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct UploadKeyPackage {
-    #[prost(message, optional, tag = "1")]
-    key_package: Option<KeyPackageUpload>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct KeyPackageUpload {
-    #[prost(bytes = "bytes", tag = "1")]
-    key_package_tls_serialized: Bytes,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct PublishCommitLog {
-    #[prost(bytes = "bytes", tag = "2")]
-    serialized_commit_log_entry: Bytes,
-    #[prost(message, optional, tag = "3")]
-    signature: Option<RecoverableEd25519Signature>,
-}
-
-/// The envelope that clients send to a gateway.
-#[derive(Clone, PartialEq, Message)]
-struct GatewayEnvelope {
-    #[prost(oneof = "GatewayPayload", tags = "2, 3, 4, 5")]
-    payload: Option<GatewayPayload>,
-}
-
-#[derive(Clone, PartialEq, prost::Oneof)]
-enum GatewayPayload {
-    #[prost(message, tag = "2")]
-    GroupMessage(GroupMessageInput),
-    #[prost(message, tag = "3")]
-    WelcomeMessage(WelcomeMessageInput),
-    #[prost(message, tag = "4")]
-    UploadKeyPackage(UploadKeyPackage),
-    #[prost(message, tag = "5")]
-    IdentityUpdate(IdentityUpdate),
-}
-
-fn group_message(input: GroupMessageInput) -> ClientEnvelope {
-    let v1 = input.v1.unwrap();
-    envelope(Payload::GroupMessage(GroupMessage {
-        data: v1.data,
-        sender_hmac: v1.sender_hmac,
-        should_push: v1.should_push,
-    }))
-}
-
-fn welcome(input: WelcomeMessageInput) -> ClientEnvelope {
-    let version = match input.version.unwrap() {
-        WelcomeVersion::V1(v1) => Version::V1(V1 {
-            installation_key: v1.installation_key,
-            data: v1.data,
-            hpke_public_key: v1.hpke_public_key,
-            wrapper_algorithm: v1.wrapper_algorithm,
-            welcome_metadata: v1.welcome_metadata,
-        }),
-        WelcomeVersion::Pointer(pointer) => Version::WelcomePointer(WelcomePointer {
-            installation_key: pointer.installation_key,
-            welcome_pointer: pointer.welcome_pointer,
-            hpke_public_key: pointer.hpke_public_key,
-            wrapper_algorithm: pointer.wrapper_algorithm,
-        }),
-    };
-    envelope(Payload::WelcomeMessage(WelcomeMessage {
-        version: Some(version),
-    }))
-}
-
-fn upload(input: UploadKeyPackage) -> ClientEnvelope {
-    key_package::with_bytes(&input.key_package.unwrap().key_package_tls_serialized)
-}
-
 /// One payload with what is known of it.
 struct Entry {
     facts: Value,
     envelope: ClientEnvelope,
+    /// The topic that its client wrote beside it, in hexadecimal; only gateway envelopes have one.
+    topic: Option<String>,
 }
 
 impl Entry {
@@ -195,36 +68,6 @@ fn json(name: &str) -> Value {
     serde_json::from_slice(&fs::read(root().join(name)).unwrap()).unwrap()
 }
 
-fn decode(message_type: &str, bytes: Bytes) -> ClientEnvelope {
-    match message_type {
-        "xmtp.mls.api.v1.GroupMessageInput" => {
-            group_message(GroupMessageInput::decode(bytes).unwrap())
-        }
-        "xmtp.mls.api.v1.WelcomeMessageInput" => {
-            welcome(WelcomeMessageInput::decode(bytes).unwrap())
-        }
-        "xmtp.mls.api.v1.UploadKeyPackageRequest" => {
-            upload(UploadKeyPackage::decode(bytes).unwrap())
-        }
-        "xmtp.identity.associations.IdentityUpdate" => {
-            update_envelope(IdentityUpdate::decode(bytes).unwrap())
-        }
-        "xmtp.mls.api.v1.PublishCommitLogRequest" => {
-            let input = PublishCommitLog::decode(bytes).unwrap();
-            commit_log::with_parts(&input.serialized_commit_log_entry, input.signature)
-        }
-        "xmtp.xmtpv4.envelopes.ClientEnvelope" => {
-            match GatewayEnvelope::decode(bytes).unwrap().payload.unwrap() {
-                GatewayPayload::GroupMessage(input) => group_message(input),
-                GatewayPayload::WelcomeMessage(input) => welcome(input),
-                GatewayPayload::UploadKeyPackage(input) => upload(input),
-                GatewayPayload::IdentityUpdate(update) => update_envelope(update),
-            }
-        }
-        other => panic!("unknown message type {other}"),
-    }
-}
-
 /// Every payload of every set, in the order in which they were sent.
 fn entries() -> Vec<(String, Entry)> {
     let index = json("index.json");
@@ -234,8 +77,10 @@ fn entries() -> Vec<(String, Entry)> {
             let bytes = fs::read(root().join(facts["file"].as_str().unwrap())).unwrap();
             assert_eq!(hex::encode(Sha256::digest(&bytes)), facts["sha256"]);
             let message_type = facts["message_type"].as_str().unwrap();
+            let sent = client::unwrap(message_type, bytes.into());
             let entry = Entry {
-                envelope: decode(message_type, bytes.into()),
+                envelope: sent.envelope,
+                topic: sent.topic.map(hex::encode),
                 facts: facts.clone(),
             };
             entries.push((set.clone(), entry));
@@ -254,6 +99,11 @@ fn every_payload_has_its_topic_and_flag() {
         assert_eq!(parsed.topic.kind(), entry.kind(), "{file}");
         if let Some(topic) = entry.text("topic") {
             assert_eq!(hex::encode(parsed.topic.as_bytes()), topic, "{file}");
+        }
+        let has_own_topic = entry.topic.is_some();
+        assert_eq!(has_own_topic, file.starts_with("gateway-api/"), "{file}");
+        if let Some(topic) = &entry.topic {
+            assert_eq!(hex::encode(parsed.topic.as_bytes()), *topic, "{file}");
         }
         if let Some(group_id) = entry.text("group_id") {
             assert_eq!(hex::encode(parsed.topic.identifier()), group_id, "{file}");
@@ -360,7 +210,6 @@ fn texts(values: &Value, field: Option<&str>) -> Vec<String> {
 /// that exist on no chain are taken at their word, and those only need a chain.
 #[test]
 fn every_inbox_replays_to_the_state_its_client_reported() {
-    use envelope::fixtures::ScriptedVerifier;
     let mut inboxes = inboxes();
     let states = json("inbox_states.json");
     let states = states.as_array().unwrap();
@@ -393,8 +242,6 @@ fn every_inbox_replays_to_the_state_its_client_reported() {
 /// Every prefix of a real history admits the update that really followed.
 #[test]
 fn every_update_follows_those_before_it() {
-    use envelope::fixtures::ScriptedVerifier;
-    use envelope::identity::verify_locally;
     let verifier = ScriptedVerifier::always(Ok(true));
     for (history, _) in inboxes().into_values() {
         for length in 0..history.len() {
