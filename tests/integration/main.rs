@@ -7,6 +7,7 @@
     reason = "a test fails by panicking, and so may its helpers"
 )]
 
+mod captures;
 mod configuration;
 mod given;
 mod health;
@@ -15,9 +16,11 @@ mod invariants;
 mod lifetime;
 mod locks;
 mod order;
+mod paging;
 mod plans;
 mod pools;
 mod process;
+mod properties;
 mod publish;
 mod publish_duplicates;
 mod publish_encodings;
@@ -26,9 +29,14 @@ mod publish_limits;
 mod query;
 mod query_newest;
 mod races;
+mod random;
+mod raw_reading;
 mod reading;
+mod real_admission;
+mod real_payloads;
 mod refusal;
 mod response_limits;
+mod samples;
 mod schema;
 mod stack;
 mod startup;
