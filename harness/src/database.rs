@@ -1,6 +1,8 @@
 //! A database of its own for every test, cloned from a template that is migrated once.
 
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::SystemTime;
 
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgPoolOptions};
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, PgPool};
@@ -12,6 +14,15 @@ const URL: &str = "XMTP_TEST_DATABASE_URL";
 
 static TEMPLATE: OnceCell<String> = OnceCell::const_new();
 static NUMBER: AtomicU32 = AtomicU32::new(0);
+
+/// When this process first asked for a name, in microseconds since the Unix epoch. The number of a
+/// process comes back, and a test that failed left its database behind.
+static BEGUN_US: LazyLock<u128> = LazyLock::new(|| {
+    SystemTime::UNIX_EPOCH
+        .elapsed()
+        .expect("a clock that is past 1970")
+        .as_micros()
+});
 
 /// A migrated, empty database.
 #[derive(Debug)]
@@ -111,7 +122,8 @@ async fn make_template() -> String {
 
 fn unique_name() -> String {
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-    format!("xmtp_test_{}_{number}", std::process::id())
+    let process = std::process::id();
+    format!("xmtp_test_{}_{process}_{number}", *BEGUN_US)
 }
 
 fn superuser_url() -> String {
