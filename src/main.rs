@@ -20,9 +20,10 @@ fn main() -> ExitCode {
             }
         },
         Err(error) => {
-            match &error {
-                Error::Help { text } => print!("{text}"),
-                error => eprintln!("{error}"),
+            if let Error::Help { text } = &error {
+                print!("{text}");
+            } else {
+                eprintln!("{error}");
             }
             ExitCode::from(error.exit_status())
         }

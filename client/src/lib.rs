@@ -5,7 +5,6 @@
 
 #[expect(
     missing_docs,
-    clippy::allow_attributes,
     unreachable_pub,
     unused_qualifications,
     reason = "generated from the schema files, which carry the documentation"

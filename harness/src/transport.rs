@@ -72,10 +72,15 @@ impl Transport {
     }
 }
 
-/// A connection for gRPC, without the client's own size limits in the way.
+/// The HTTP/2 windows that real clients open: of a stream, and of a connection.
+const WINDOWS_BYTES: (u32, u32) = (2 * 1024 * 1024, i32::MAX.unsigned_abs());
+
+/// A connection for gRPC, with the windows of real clients.
 pub async fn channel(address: SocketAddr) -> Channel {
     Endpoint::from_shared(format!("http://{address}"))
         .expect("an address makes a URI")
+        .initial_stream_window_size(WINDOWS_BYTES.0)
+        .initial_connection_window_size(WINDOWS_BYTES.1)
         .connect()
         .await
         .expect("the server accepts connections")

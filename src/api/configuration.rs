@@ -73,8 +73,8 @@ fn public_configuration(config: &Config, version: &str) -> GetConfigurationRespo
         }),
         limits: Some(limits(config)),
         mls: Some(MlsConfiguration {
-            max_group_members: config.mls.max_group_members.into(),
-            max_installations_per_inbox: config.mls.max_installations_per_inbox.into(),
+            max_group_members: config.mls.max_group_members,
+            max_installations_per_inbox: config.mls.max_installations_per_inbox,
             commit_log_enabled: Some(config.mls.commit_log_enabled),
         }),
         smart_contract_wallet_chains: chains(config),

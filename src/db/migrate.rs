@@ -89,10 +89,6 @@ async fn try_lock(connection: &mut PgConnection) -> Result<bool, Error> {
     .await?)
 }
 
-#[expect(
-    clippy::wildcard_enum_match_arm,
-    reason = "the migrator's enum is non-exhaustive; the rest concerns features not used here"
-)]
 async fn apply(connection: &mut PgConnection) -> Result<(), MigrateError> {
     use sqlx::migrate::MigrateError as Failure;
     match MIGRATIONS.run(connection).await {
