@@ -31,6 +31,10 @@ use crate::telemetry::{self, Exposition, ExpositionError};
 /// The version of this build, as clients, metrics and logs see it.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
+/// How long shutdown waits for database connections once every request is answered or cut. With the
+/// goodbye to the peers it stays within five seconds after the drain.
+const CLOSE: Duration = Duration::from_secs(2);
+
 /// How often a replica that cannot serve yet is looked at.
 const REPLICA_RETRY: Duration = Duration::from_millis(200);
 
@@ -67,6 +71,9 @@ pub enum Error {
     /// The database.
     #[error("database initialization failed: {0}")]
     Database(#[from] db::Error),
+    /// The gRPC port ended without being asked to.
+    #[error("the gRPC port closed unexpectedly")]
+    PortClosed,
     /// The gRPC port.
     #[error("{0}: {source}", source = .0.source)]
     Bind(#[from] BindError),
@@ -119,14 +126,21 @@ async fn run_until_signal(config: Config) -> Result<(), Error> {
         return Ok(());
     };
     let running = running?;
-    stop.cancelled().await;
-    info!("shutdown requested");
+    let requested = tokio::select! {
+        () = stop.cancelled() => true,
+        () = running.port_closed.cancelled() => false,
+    };
+    info!(requested, "shutting down");
     if running.stop().await {
         info!("drained");
     } else {
         warn!("the drain deadline cut connections that were still open");
     }
-    Ok(())
+    if requested {
+        Ok(())
+    } else {
+        Err(Error::PortClosed)
+    }
 }
 
 /// A token that the first SIGTERM or SIGINT cancels. The second one ends the process.
@@ -163,6 +177,8 @@ pub struct Running {
     /// Ends the metrics port, which outlives the gRPC port so that readiness 0 can be seen.
     stop_metrics: CancellationToken,
     serving: JoinHandle<()>,
+    /// Cancelled when the gRPC port has ended, asked or not.
+    port_closed: CancellationToken,
     /// Refuses requests once shutdown has begun, and knows which are left.
     gate: DrainHandle,
     max_drain_duration: Duration,
@@ -203,8 +219,13 @@ pub async fn start(config: Config, surroundings: Surroundings) -> Result<Running
     let address = listener.address();
     let stop = CancellationToken::new();
     let (service, gate) = stack(services.routes(), metrics, config.server.request_logger);
-    let serving =
-        tokio::spawn(listener.serve(service, config.limits.max_http2_streams, stop.clone()));
+    let port_closed = CancellationToken::new();
+    let port = listener.serve(service, config.limits.max_http2_streams, stop.clone());
+    let closing = port_closed.clone().drop_guard();
+    let serving = tokio::spawn(async move {
+        let _closing = closing;
+        port.await;
+    });
     readiness.report(Phase::Serving);
     info!(%address, "serving");
     let stop_metrics = guard.disarm();
@@ -216,6 +237,7 @@ pub async fn start(config: Config, surroundings: Surroundings) -> Result<Running
         stop,
         stop_metrics,
         serving,
+        port_closed,
         gate,
         max_drain_duration: config.server.max_drain_duration,
     })
@@ -247,7 +269,10 @@ impl Running {
         if self.serving.await.is_err() {
             error!("the gRPC port ended in a panic");
         }
-        self.database.close().await;
+        // A statement that still runs keeps its connection; PostgreSQL bounds it by itself.
+        if timeout(CLOSE, self.database.close()).await.is_err() {
+            warn!("database connections were still busy");
+        }
         self.stop_metrics.cancel();
         drained
     }

@@ -43,6 +43,7 @@ impl Statuses {
             publish::Error::HistoryMoved => Status::aborted(error.to_string()),
             publish::Error::VerifierUnavailable => Status::unavailable(error.to_string()),
             publish::Error::StoredHistory => {
+                self.metrics.database_failed(DatabaseFailure::Invariant);
                 error!("a stored identity history cannot be replayed");
                 Status::internal(error.to_string())
             }

@@ -11,6 +11,7 @@
 
 mod check;
 mod commit;
+mod decide;
 mod error;
 mod plan;
 mod retention;
@@ -23,7 +24,8 @@ use envelope::{MessageHash, Topic, Unchecked};
 use tracing::{Instrument as _, info_span};
 
 use self::check::{Checker, Work};
-use self::commit::{Candidate, Settled, Survivor, commit};
+use self::commit::commit;
+use self::decide::{Candidate, Settled, Survivor};
 use self::plan::Plan;
 use crate::clock::Clock;
 use crate::config::Limits;
