@@ -7,6 +7,7 @@ use std::time::SystemTime;
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgPoolOptions};
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, PgPool};
 use tokio::sync::OnceCell;
+use url::Url;
 use xmtp_backend::db::Database;
 
 /// Where the tests find a superuser's database.
@@ -27,6 +28,8 @@ static BEGUN_US: LazyLock<u128> = LazyLock::new(|| {
 /// A migrated, empty database.
 #[derive(Debug)]
 pub struct TestDatabase {
+    /// The administrative database of the server that it is on.
+    server: Url,
     name: String,
 }
 
@@ -34,31 +37,42 @@ impl TestDatabase {
     /// Clones the template.
     pub async fn create() -> Self {
         let template = TEMPLATE.get_or_init(make_template).await;
-        Self::create_from(Some(template)).await
+        Self::create_from(superuser_url(), template).await
     }
 
     /// Creates a database without any table.
     pub async fn create_bare() -> Self {
-        Self::create_from(None).await
+        Self::create_bare_at(superuser_url()).await
     }
 
-    async fn create_from(template: Option<&str>) -> Self {
+    /// Like [`create_bare`](Self::create_bare), on another server.
+    pub(crate) async fn create_bare_at(server: Url) -> Self {
+        Self::create_from(server, "template1").await
+    }
+
+    async fn create_from(server: Url, template: &str) -> Self {
         let name = unique_name();
-        let template = template.unwrap_or("template1");
-        administrate(&format!("CREATE DATABASE {name} TEMPLATE {template}")).await;
-        Self { name }
+        let statement = format!("CREATE DATABASE {name} TEMPLATE {template}");
+        administrate(&server, &statement).await;
+        Self { server, name }
+    }
+
+    /// Its name on its server.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
     }
 
     /// The same database once more, for a second server. Only one of them may be dropped.
     pub fn share(&self) -> Self {
         Self {
+            server: self.server.clone(),
             name: self.name.clone(),
         }
     }
 
     /// How a server reaches it.
     pub fn url(&self) -> String {
-        let mut url = url::Url::parse(&superuser_url()).expect("the test database URL is a URL");
+        let mut url = self.server.clone();
         url.set_path(&self.name);
         url.into()
     }
@@ -106,14 +120,13 @@ impl TestDatabase {
 
     /// Removes it, whoever is still connected.
     pub async fn drop(self) {
-        administrate(&format!("DROP DATABASE {} WITH (FORCE)", self.name)).await;
+        let statement = format!("DROP DATABASE {} WITH (FORCE)", self.name);
+        administrate(&self.server, &statement).await;
     }
 }
 
 async fn make_template() -> String {
-    let name = unique_name();
-    administrate(&format!("CREATE DATABASE {name}")).await;
-    let template = TestDatabase { name };
+    let template = TestDatabase::create_bare().await;
     Database::migrate(&template.options())
         .await
         .expect("an empty database can be migrated");
@@ -126,14 +139,16 @@ fn unique_name() -> String {
     format!("xmtp_test_{}_{process}_{number}", *BEGUN_US)
 }
 
-fn superuser_url() -> String {
-    std::env::var(URL).unwrap_or_else(|_| {
+/// The administrative database of the PostgreSQL that the tests use.
+pub(crate) fn superuser_url() -> Url {
+    let url = std::env::var(URL).unwrap_or_else(|_| {
         panic!("{URL} is not set: `cargo xtask test` starts a PostgreSQL and sets it")
-    })
+    });
+    url.parse().expect("the test database URL is a URL")
 }
 
-async fn administrate(statement: &str) {
-    let options: PgConnectOptions = superuser_url().parse().expect("a database URL");
+async fn administrate(server: &Url, statement: &str) {
+    let options: PgConnectOptions = server.as_str().parse().expect("a database URL");
     let mut connection = options
         .connect()
         .await
