@@ -37,6 +37,7 @@ mod real_payloads;
 mod refusal;
 mod response_limits;
 mod samples;
+mod replica;
 mod schema;
 mod stack;
 mod startup;

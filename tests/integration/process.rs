@@ -17,7 +17,7 @@ use crate::given::{ids, message};
 const PASSWORD: &str = "correct-horse-battery";
 
 /// A running server process.
-struct Process {
+pub(crate) struct Process {
     child: Child,
     output: Arc<Mutex<String>>,
     readers: Vec<JoinHandle<()>>,
@@ -27,7 +27,7 @@ struct Process {
 type Start<'a> = (&'a [&'a str], &'a [(&'a str, &'a str)]);
 
 /// What a server process left behind.
-struct Ended {
+pub(crate) struct Ended {
     status: ExitStatus,
     /// Everything that it wrote, to either output.
     output: String,
@@ -58,7 +58,7 @@ impl Process {
     }
 
     /// Starts it with an inline document.
-    fn with_document(document: &str) -> Self {
+    pub(crate) fn with_document(document: &str) -> Self {
         Self::start(&["--config", document], &[])
     }
 
@@ -67,7 +67,7 @@ impl Process {
     }
 
     /// Waits until it serves, and answers where.
-    async fn until_serving(&self) -> SocketAddr {
+    pub(crate) async fn until_serving(&self) -> SocketAddr {
         let address = || {
             let output = self.output();
             let line = output
@@ -79,16 +79,21 @@ impl Process {
         address().unwrap()
     }
 
+    /// Waits until it has written a text.
+    pub(crate) async fn until_logged(&self, text: &str) {
+        eventually(text, async || self.output().contains(text)).await;
+    }
+
     /// Sends it a signal by name.
-    fn signal(&self, name: &str) {
+    pub(crate) fn signal(&self, name: &str) {
         let sent = Command::new("sh")
             .args(["-c", &format!("kill -s {name} {}", self.child.id())])
             .status();
-        assert!(sent.unwrap().success());
+        assert!(sent.unwrap().success(), "it has ended:\n{}", self.output());
     }
 
     /// Waits until it ends by itself.
-    async fn end(mut self) -> Ended {
+    pub(crate) async fn end(mut self) -> Ended {
         let mut status = None;
         eventually("the process ends", async || {
             status = self.child.try_wait().unwrap();
@@ -125,7 +130,7 @@ fn collect(mut pipe: impl Read + Send + 'static, output: Arc<Mutex<String>>) -> 
 
 impl Ended {
     /// Checks the exit status and one line of the output, and that no secret is in it.
-    fn check(&self, status: i32, text: &str) {
+    pub(crate) fn check(&self, status: i32, text: &str) {
         let Self { output, .. } = self;
         assert_eq!(self.status.code(), Some(status), "{output}");
         assert!(output.contains(text), "`{text}` is not in:\n{output}");
@@ -135,7 +140,7 @@ impl Ended {
 }
 
 /// A minimal document, and lines at its end.
-fn document(url: &str, lines: &str) -> String {
+pub(crate) fn document(url: &str, lines: &str) -> String {
     format!(
         "server.identifier = \"org.example.test\"\nserver.listen = \"127.0.0.1:0\"\n\
          telemetry.metrics_listen = \"127.0.0.1:0\"\ndatabase.url = \"{url}\"\n{lines}"
@@ -143,7 +148,7 @@ fn document(url: &str, lines: &str) -> String {
 }
 
 /// An address at which nobody listens.
-fn free_address() -> SocketAddr {
+pub(crate) fn free_address() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.local_addr().unwrap()
 }
