@@ -23,10 +23,11 @@ use crate::config::{self, Config, Secret};
 use crate::db::{self, Database, MigrateError, Observer};
 use crate::identity::{NoRoutes, Wallets};
 use crate::metrics::Metrics;
+use crate::port::{BindError, Port};
 use crate::publish::{self, Publisher, Retention};
 use crate::query::Queries;
-use crate::server::{BindError, Listener, stack};
-use crate::telemetry::{self, Exposition, ExpositionError};
+use crate::server::{self, stack};
+use crate::telemetry;
 
 /// The version of this build, as clients, metrics and logs see it.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -59,9 +60,6 @@ pub enum Error {
     /// The runtime or the signal handlers cannot be made.
     #[error("the operating system refused the runtime or its signal handlers")]
     Runtime(#[source] std::io::Error),
-    /// The metrics port.
-    #[error("{0}: {source}", source = .0.source)]
-    Metrics(#[from] ExpositionError),
     /// The public configuration.
     #[error(transparent)]
     PublicConfiguration(#[from] TooLarge),
@@ -74,8 +72,8 @@ pub enum Error {
     /// The gRPC port ended without being asked to.
     #[error("the gRPC port closed unexpectedly")]
     PortClosed,
-    /// The gRPC port.
-    #[error("{0}: {source}", source = .0.source)]
+    /// A port that cannot be opened.
+    #[error(transparent)]
     Bind(#[from] BindError),
 }
 
@@ -196,9 +194,10 @@ pub async fn start(config: Config, surroundings: Surroundings) -> Result<Running
     let guard = stop_metrics.clone().drop_guard();
     let metrics_address = match config.telemetry.metrics_listen {
         Some(address) => {
-            let exposition = Exposition::bind(address).await?;
-            let address = exposition.address();
-            tokio::spawn(exposition.serve(Arc::clone(&metrics), stop_metrics.clone()));
+            let port = Port::bind("metrics", address).await?;
+            let address = port.address();
+            let stop = stop_metrics.clone();
+            tokio::spawn(telemetry::serve_metrics(port, Arc::clone(&metrics), stop));
             Some(address)
         }
         None => None,
@@ -215,16 +214,16 @@ pub async fn start(config: Config, surroundings: Surroundings) -> Result<Running
         Arc::clone(&metrics),
     );
 
-    let listener = Listener::bind(config.server.listen).await?;
-    let address = listener.address();
+    let port = Port::bind("gRPC", config.server.listen).await?;
+    let address = port.address();
     let stop = CancellationToken::new();
     let (service, gate) = stack(services.routes(), metrics, config.server.request_logger);
     let port_closed = CancellationToken::new();
-    let port = listener.serve(service, config.limits.max_http2_streams, stop.clone());
+    let serve = server::serve(port, service, config.limits.max_http2_streams, stop.clone());
     let closing = port_closed.clone().drop_guard();
     let serving = tokio::spawn(async move {
         let _closing = closing;
-        port.await;
+        serve.await;
     });
     readiness.report(Phase::Serving);
     info!(%address, "serving");

@@ -1,6 +1,5 @@
 //! Accepting connections, and ending them (ARC-002, ARC-003).
 
-use std::net::SocketAddr;
 use std::pin::pin;
 use std::time::Duration;
 
@@ -8,11 +7,12 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, warn};
+use tracing::debug;
 
 use super::Serve;
+use crate::port::Port;
 
 /// How long a peer may take to send the head of an HTTP/1.1 request.
 const HEADER_READ_TIMEOUT: Duration = Duration::from_secs(30);
@@ -27,91 +27,47 @@ const STREAM_WINDOW_BYTES: u32 = 1024 * 1024;
 /// HTTP/2 flow-control window of a connection: several streams at full speed.
 const CONNECTION_WINDOW_BYTES: u32 = 8 * 1024 * 1024;
 
-/// After a failure to accept (for example, out of file descriptors) the next try waits this long.
-const ACCEPT_BACKOFF: Duration = Duration::from_millis(50);
-
 /// How long peers have to leave once everything is answered. Some never do: one that ignores the
 /// goodbye of HTTP/2, or keeps an idle HTTP/1.1 connection.
 const GOODBYE: Duration = Duration::from_secs(2);
 
-/// The port could not be opened.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot listen on {address}")]
-pub struct BindError {
-    /// The configured address.
-    pub address: SocketAddr,
-    /// Why.
-    #[source]
-    pub source: std::io::Error,
-}
+/// Serves until `stop` is cancelled, then says goodbye to every connection and closes those that do
+/// not leave by themselves.
+///
+/// `max_http2_streams` is advertised to each connection (API-132).
+pub async fn serve(
+    port: Port,
+    service: impl Serve,
+    max_http2_streams: u32,
+    stop: CancellationToken,
+) {
+    let builder = connection_builder(max_http2_streams);
+    let graceful = GracefulShutdown::new();
+    let closed = CancellationToken::new();
+    // However this function ends, no connection outlives it.
+    let _close_on_exit = closed.clone().drop_guard();
 
-/// An open port.
-#[derive(Debug)]
-pub struct Listener {
-    tcp: TcpListener,
-    address: SocketAddr,
-}
-
-impl Listener {
-    /// Opens the port.
-    ///
-    /// # Errors
-    ///
-    /// [`BindError`], which names the address.
-    pub async fn bind(address: SocketAddr) -> Result<Self, BindError> {
-        let failed = |source| BindError { address, source };
-        let tcp = TcpListener::bind(address).await.map_err(failed)?;
-        let address = tcp.local_addr().map_err(failed)?;
-        Ok(Self { tcp, address })
-    }
-
-    /// The address that the port really has.
-    #[must_use]
-    pub fn address(&self) -> SocketAddr {
-        self.address
-    }
-
-    /// Serves until `stop` is cancelled, then says goodbye to every connection and closes those that
-    /// do not leave by themselves.
-    ///
-    /// `max_http2_streams` is advertised to each connection (API-132).
-    pub async fn serve(self, service: impl Serve, max_http2_streams: u32, stop: CancellationToken) {
-        let builder = connection_builder(max_http2_streams);
-        let graceful = GracefulShutdown::new();
-        let closed = CancellationToken::new();
-        // However this function ends, no connection outlives it.
-        let _close_on_exit = closed.clone().drop_guard();
-
-        while let Some(accepted) = stop.run_until_cancelled(self.tcp.accept()).await {
-            match accepted {
-                Ok((stream, _)) => {
-                    let service = TowerToHyperService::new(service.clone());
-                    let connection = builder
-                        .serve_connection_with_upgrades(prepared(stream), service)
-                        .into_owned();
-                    let connection = graceful.watch(connection);
-                    let closed = closed.clone();
-                    tokio::spawn(async move {
-                        // A connection error concerns its peer alone; its text may quote it.
-                        if let Some(Err(_)) = closed.run_until_cancelled(pin!(connection)).await {
-                            debug!("a connection ended with an error");
-                        }
-                    });
-                }
-                Err(error) => {
-                    warn!(kind = %error.kind(), "cannot accept connections");
-                    tokio::time::sleep(ACCEPT_BACKOFF).await;
-                }
+    while let Some(stream) = port.accept(&stop).await {
+        let service = TowerToHyperService::new(service.clone());
+        let connection = builder
+            .serve_connection_with_upgrades(prepared(stream), service)
+            .into_owned();
+        let connection = graceful.watch(connection);
+        let closed = closed.clone();
+        tokio::spawn(async move {
+            // A connection error concerns its peer alone; its text may quote it.
+            if let Some(Err(_)) = closed.run_until_cancelled(pin!(connection)).await {
+                debug!("a connection ended with an error");
             }
-        }
+        });
+    }
 
-        drop(self.tcp);
-        if tokio::time::timeout(GOODBYE, graceful.shutdown())
-            .await
-            .is_err()
-        {
-            debug!("some connections did not leave by themselves");
-        }
+    drop(port);
+    if tokio::time::timeout(GOODBYE, graceful.shutdown())
+        .await
+        .is_err()
+    {
+        debug!("some connections did not leave by themselves");
     }
 }
 

@@ -8,6 +8,6 @@ mod listener;
 mod serve;
 mod stack;
 
-pub use listener::{BindError, Listener};
+pub use listener::serve;
 pub use serve::Serve;
 pub use stack::stack;

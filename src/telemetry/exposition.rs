@@ -1,7 +1,6 @@
 //! The Prometheus listener: `GET /metrics`, on a port of its own (ARC-098).
 
 use std::convert::Infallible;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,11 +12,11 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, warn};
+use tracing::debug;
 
 use crate::metrics::Metrics;
+use crate::port::Port;
 
 const TEXT_FORMAT: HeaderValue =
     HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
@@ -25,73 +24,24 @@ const TEXT_FORMAT: HeaderValue =
 /// How long a scraper may take to send its request.
 const HEADER_READ_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// After a failure to accept the next try waits this long.
-const ACCEPT_BACKOFF: Duration = Duration::from_millis(50);
-
-/// The metrics port could not be opened.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot listen for metrics on {address}")]
-pub struct ExpositionError {
-    /// The configured address.
-    pub address: SocketAddr,
-    /// Why.
-    #[source]
-    pub source: std::io::Error,
-}
-
-/// The open metrics port.
-#[derive(Debug)]
-pub struct Exposition {
-    tcp: TcpListener,
-    address: SocketAddr,
-}
-
-impl Exposition {
-    /// Opens the port.
-    ///
-    /// # Errors
-    ///
-    /// [`ExpositionError`], which names the address.
-    pub async fn bind(address: SocketAddr) -> Result<Self, ExpositionError> {
-        let failed = |source| ExpositionError { address, source };
-        let tcp = TcpListener::bind(address).await.map_err(failed)?;
-        let address = tcp.local_addr().map_err(failed)?;
-        Ok(Self { tcp, address })
-    }
-
-    /// The address that the port really has.
-    #[must_use]
-    pub fn address(&self) -> SocketAddr {
-        self.address
-    }
-
-    /// Answers scrapes until `stop` is cancelled.
-    pub async fn serve(self, metrics: Arc<Metrics>, stop: CancellationToken) {
-        while let Some(accepted) = stop.run_until_cancelled(self.tcp.accept()).await {
-            match accepted {
-                Ok((stream, _)) => {
-                    let metrics = Arc::clone(&metrics);
-                    let stop = stop.clone();
-                    let service = service_fn(move |request| {
-                        let answer = answer(&request, &metrics);
-                        async move { Ok::<_, Infallible>(answer) }
-                    });
-                    let connection = http1::Builder::new()
-                        .timer(TokioTimer::new())
-                        .header_read_timeout(HEADER_READ_TIMEOUT)
-                        .serve_connection(TokioIo::new(stream), service);
-                    tokio::spawn(async move {
-                        if let Some(Err(_)) = stop.run_until_cancelled(connection).await {
-                            debug!("a scrape ended with an error");
-                        }
-                    });
-                }
-                Err(error) => {
-                    warn!(kind = %error.kind(), "cannot accept scrapes");
-                    tokio::time::sleep(ACCEPT_BACKOFF).await;
-                }
+/// Answers scrapes until `stop` is cancelled.
+pub async fn serve_metrics(port: Port, metrics: Arc<Metrics>, stop: CancellationToken) {
+    while let Some(stream) = port.accept(&stop).await {
+        let metrics = Arc::clone(&metrics);
+        let stop = stop.clone();
+        let service = service_fn(move |request| {
+            let answer = answer(&request, &metrics);
+            async move { Ok::<_, Infallible>(answer) }
+        });
+        let connection = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(HEADER_READ_TIMEOUT)
+            .serve_connection(TokioIo::new(stream), service);
+        tokio::spawn(async move {
+            if let Some(Err(_)) = stop.run_until_cancelled(connection).await {
+                debug!("a scrape ended with an error");
             }
-        }
+        });
     }
 }
 

@@ -3,5 +3,5 @@
 mod exposition;
 mod logging;
 
-pub use exposition::{Exposition, ExpositionError};
+pub use exposition::serve_metrics;
 pub use logging::install;
