@@ -8,7 +8,7 @@ use tonic::{Request, Response, Status};
 
 use super::generated::xmtp::backend::v1::publish_service_server::PublishService;
 use super::status::Statuses;
-use super::wire::envelope_meta;
+use super::wire::{envelope_meta, hash_bytes};
 use crate::publish::Publisher;
 
 /// Serves `PublishService`.
@@ -39,12 +39,14 @@ impl PublishService for PublishApi {
             .publish(request.into_inner().envelopes)
             .await
             .map_err(|error| self.statuses.of_publish(&error))?;
+        let hashes = hash_bytes(published.iter().map(|one| one.hash.as_bytes()));
         let envelope_metas = published
-            .into_iter()
-            .map(|one| {
+            .iter()
+            .zip(hashes)
+            .map(|(one, hash)| {
                 envelope_meta(
                     Bytes::copy_from_slice(one.topic.as_bytes()),
-                    one.hash.as_bytes(),
+                    hash,
                     &one.meta,
                 )
             })

@@ -11,7 +11,8 @@ use tonic::{Request, Response, Status};
 use super::generated::xmtp::backend::v1::query_service_server::QueryService;
 use super::status::Statuses;
 use super::wire::{
-    NewestResult, QueryNewestResponse, QueryResponse, StoredEnvelope, envelope_meta,
+    NewestResult, QueryNewestResponse, QueryResponse, StoredEnvelope, envelope_meta, hash_bytes,
+    topic_bytes,
 };
 use crate::query::{NewestAnswer, PageAnswer, Position, Queries};
 
@@ -77,14 +78,18 @@ fn page_response(page: PageAnswer) -> QueryResponse {
         rows,
         has_more,
     } = page;
+    let topics = topic_bytes(&topics);
+    let hashes = hash_bytes(rows.iter().map(|row| &row.hash));
     let envelopes = rows
         .into_iter()
-        .map(|row| {
-            let topic = Bytes::copy_from_slice(topics[row.topic_index].as_bytes());
-            StoredEnvelope {
-                meta: Some(envelope_meta(topic, &row.hash, &row.meta)),
-                envelope: row.payload.into(),
-            }
+        .zip(hashes)
+        .map(|(row, hash)| StoredEnvelope {
+            meta: Some(envelope_meta(
+                topics[row.topic_index].clone(),
+                hash,
+                &row.meta,
+            )),
+            envelope: row.payload.into(),
         })
         .collect();
     QueryResponse {
@@ -95,16 +100,15 @@ fn page_response(page: PageAnswer) -> QueryResponse {
 
 fn newest_response(newest: NewestAnswer) -> QueryNewestResponse {
     let NewestAnswer { topics, envelopes } = newest;
+    let topics = topic_bytes(&topics);
     let results = envelopes
         .into_iter()
         .map(|newest| {
-            let topic = Bytes::copy_from_slice(topics[newest.metadata.topic_index].as_bytes());
+            let metadata = newest.metadata;
+            let topic = topics[metadata.topic_index].clone();
+            let hash = Bytes::copy_from_slice(&metadata.hash);
             NewestResult {
-                meta: Some(envelope_meta(
-                    topic.clone(),
-                    &newest.metadata.hash,
-                    &newest.metadata.meta,
-                )),
+                meta: Some(envelope_meta(topic.clone(), hash, &metadata.meta)),
                 topic: Some(TopicMessage { topic }),
                 envelope: newest.payload.map(Into::into),
             }

@@ -56,19 +56,36 @@ pub(super) struct NewestResult {
 }
 
 /// The complete metadata of a stored envelope (API-212).
-pub(super) fn envelope_meta(topic: Bytes, hash: &[u8; 32], meta: &StoredMeta) -> EnvelopeMeta {
+pub(super) fn envelope_meta(topic: Bytes, hash: Bytes, meta: &StoredMeta) -> EnvelopeMeta {
     EnvelopeMeta {
         cursor: Some(Cursor {
             sequence_id: meta.sequence_id.to_wire(),
         }),
         server_ns: meta.server_ns.unsigned_abs(),
         message_hash: Some(MessageHash {
-            hash: Some(Hash::Sha256(Bytes::copy_from_slice(hash))),
+            hash: Some(Hash::Sha256(hash)),
         }),
         topic: Some(Topic { topic }),
         expiry_ns: meta.expiry_ns.unwrap_or_default().unsigned_abs(),
         is_commit_or_proposal: meta.is_commit_or_proposal,
     }
+}
+
+/// The bytes of each topic, for all the messages that name it.
+pub(super) fn topic_bytes(topics: &[envelope::Topic]) -> Vec<Bytes> {
+    topics
+        .iter()
+        .map(|topic| Bytes::copy_from_slice(topic.as_bytes()))
+        .collect()
+}
+
+/// The bytes of each hash, all in one allocation.
+pub(super) fn hash_bytes<'h>(hashes: impl Iterator<Item = &'h [u8; 32]>) -> Vec<Bytes> {
+    let all = Bytes::from(hashes.flatten().copied().collect::<Vec<u8>>());
+    (0..all.len())
+        .step_by(32)
+        .map(|start| all.slice(start..start + 32))
+        .collect()
 }
 
 #[cfg(test)]
