@@ -5,7 +5,7 @@
 //! order: identity, topics by ascending key, allocation barrier. Nothing else in the server takes
 //! an advisory lock.
 
-use std::fmt::{self, Write as _};
+use std::fmt::Write as _;
 
 use sha2::{Digest as _, Sha256};
 
@@ -44,49 +44,70 @@ pub fn topic_key(topic: &[u8]) -> i64 {
     i64::from_be_bytes([a, b, c, d, e, f, g, h])
 }
 
-/// The statements that take the locks of a publish, in order: the global identity lock if asked for
+/// How one entry of the lock statement's list is taken.
+#[derive(Clone, Copy)]
+#[repr(u8)]
+enum Mode {
+    /// The global identity lock, exclusive.
+    Identity = 0,
+    /// A topic, exclusive.
+    Topic = 1,
+    /// The allocation barrier, shared.
+    SharedBarrier = 2,
+}
+
+/// The statement that takes the locks of a publish, in order: the global identity lock if asked for
 /// (ARC-032), each topic once by ascending key (ARC-031), and the allocation barrier, shared and
 /// last, so that ids are allocated only under all of them (ARC-030, ARC-039).
 ///
-/// They are text because they travel with the begin of the transaction in one round trip; nothing
-/// but integers is put into it. They read no table: a snapshot taken here would be older than the
-/// waits.
+/// `unnest` gives the entries in array order. The statement is text because it travels with the
+/// begin of the transaction in one round trip; nothing but integers is put into it. It reads no
+/// table: a snapshot taken here would be older than the waits.
 pub(super) fn publish_locks<'a>(identity: bool, topics: impl Iterator<Item = &'a [u8]>) -> String {
     let mut keys: Vec<i64> = topics.map(topic_key).collect();
     keys.sort_unstable();
     keys.dedup();
+    let identity = identity.then_some((Mode::Identity, 0));
+    let topics = keys.into_iter().map(|key| (Mode::Topic, key));
+    let list: Vec<(Mode, i64)> = identity
+        .into_iter()
+        .chain(topics)
+        .chain([(Mode::SharedBarrier, 0)])
+        .collect();
 
-    let mut statements = String::with_capacity(256 + keys.len() * 21);
-    if identity {
-        let identity = GlobalLock::Identity.number();
-        push(
-            &mut statements,
-            format_args!("SELECT pg_advisory_xact_lock({LOCK_CLASS}, {identity}); "),
-        );
-    }
-    statements.push_str("SELECT pg_advisory_xact_lock(key) FROM unnest('{");
-    for (index, key) in keys.iter().enumerate() {
-        let comma = if index == 0 { "" } else { "," };
-        push(&mut statements, format_args!("{comma}{key}"));
-    }
-    let barrier = GlobalLock::Barrier.number();
-    push(
-        &mut statements,
-        format_args!(
-            "}}'::bigint[]) AS topic (key); \
-         SELECT pg_advisory_xact_lock_shared({LOCK_CLASS}, {barrier})"
-        ),
-    );
-    statements
+    format!(
+        "SELECT CASE mode \
+                WHEN {identity_mode} THEN pg_advisory_xact_lock({LOCK_CLASS}, {identity}) \
+                WHEN {topic_mode} THEN pg_advisory_xact_lock(key) \
+                ELSE pg_advisory_xact_lock_shared({LOCK_CLASS}, {barrier}) END \
+           FROM unnest('{{{modes}}}'::int[], '{{{keys}}}'::bigint[]) AS list (mode, key)",
+        identity_mode = Mode::Identity as u8,
+        topic_mode = Mode::Topic as u8,
+        identity = GlobalLock::Identity.number(),
+        barrier = GlobalLock::Barrier.number(),
+        modes = separated(list.iter().map(|(mode, _)| i64::from(*mode as u8))),
+        keys = separated(list.iter().map(|(_, key)| *key)),
+    )
 }
 
-fn push(statements: &mut String, text: fmt::Arguments<'_>) {
-    statements.write_fmt(text).expect("a string takes any text");
+/// Integers with commas between them.
+fn separated(integers: impl Iterator<Item = i64>) -> String {
+    let mut text = String::new();
+    for (index, integer) in integers.enumerate() {
+        let comma = if index == 0 { "" } else { "," };
+        write!(text, "{comma}{integer}").expect("a string takes any text");
+    }
+    text
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The list of a statement: modes, then keys.
+    fn list(statement: &str) -> &str {
+        statement.split_once("FROM unnest(").unwrap().1
+    }
 
     /// The order of ARC-031: identity, topics ascending and once each, barrier.
     #[test]
@@ -95,13 +116,12 @@ mod tests {
         let mut keys = [topic_key(b"a"), topic_key(b"b"), topic_key(b"c")];
         keys.sort_unstable();
         let [low, middle, high] = keys;
+        let statement = publish_locks(true, topics.into_iter());
         assert_eq!(
-            publish_locks(true, topics.into_iter()),
+            list(&statement),
             format!(
-                "SELECT pg_advisory_xact_lock(1481462864, 2); \
-                 SELECT pg_advisory_xact_lock(key) \
-                 FROM unnest('{{{low},{middle},{high}}}'::bigint[]) AS topic (key); \
-                 SELECT pg_advisory_xact_lock_shared(1481462864, 3)"
+                "'{{0,1,1,1,2}}'::int[], '{{0,{low},{middle},{high},0}}'::bigint[]) \
+                 AS list (mode, key)"
             )
         );
     }
@@ -109,10 +129,10 @@ mod tests {
     /// Other topics must not wait for identity publishes (ARC-032).
     #[test]
     fn a_publish_without_identity_update_leaves_the_identity_lock_alone() {
-        let statements = publish_locks(false, [b"a".as_slice()].into_iter());
+        let statement = publish_locks(false, [b"a".as_slice()].into_iter());
         assert!(
-            !statements.contains("pg_advisory_xact_lock(1481462864"),
-            "{statements}"
+            list(&statement).starts_with("'{1,2}'::int[]"),
+            "{statement}"
         );
     }
 
