@@ -107,11 +107,14 @@ pub fn run(config: Config) -> Result<(), Error> {
     telemetry::install(config.server.log_level, config.server.log_format)
         .map_err(|_| Error::Logging)?;
     info!(version = VERSION, "configuration loaded");
-    tokio::runtime::Builder::new_multi_thread()
+    let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
-        .map_err(Error::Runtime)?
-        .block_on(run_until_signal(config))
+        .map_err(Error::Runtime)?;
+    let result = runtime.block_on(run_until_signal(config));
+    // A computation that nobody waits for any more must not hold the process up.
+    runtime.shutdown_background();
+    result
 }
 
 async fn run_until_signal(config: Config) -> Result<(), Error> {

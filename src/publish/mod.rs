@@ -155,9 +155,7 @@ impl Publisher {
         }
         Ok((answers(&plan, &metas), stored))
     }
-}
 
-impl Publisher {
     /// Parsing hashes every byte. A long request does so where it cannot delay others.
     async fn plan(&self, envelopes: Vec<ClientEnvelope>) -> Result<Plan, Error> {
         let span = info_span!("publish.parse_publish", positions = envelopes.len());
