@@ -17,7 +17,7 @@ use harness::{TestDatabase, TestServer};
 use sqlx::postgres::PgConnection;
 use tonic::transport::Channel;
 
-use load::{Repeat, group_message, group_topic, print_head, print_row, rate, rows};
+use load::{Repeat, channels, group_message, group_topic, print_head, print_row, rate, rows};
 
 /// What is measured: envelopes a request, requests in flight.
 const ROWS: [(usize, usize); 4] = [(1, 1), (1, 32), (100, 1), (100, 32)];
@@ -102,7 +102,7 @@ async fn insert(connection: &mut PgConnection, groups: &[u64]) {
     .expect("a new row can be inserted");
 }
 
-/// Publishes over a connection that it shares with the others.
+/// Publishes over a connection that it shares with some of the others.
 struct Publish {
     client: PublishServiceClient<Channel>,
     source: Source,
@@ -127,13 +127,16 @@ impl Repeat for Publish {
 async fn ours((envelopes, in_flight): (usize, usize)) -> f64 {
     let server = TestServer::start().await;
     let source = Source::default();
-    let client = PublishServiceClient::new(harness::channel(server.address()).await);
-    let publish = || Publish {
-        client: client.clone(),
-        source: source.clone(),
-        envelopes,
-    };
-    let rate = rate((0..in_flight).map(|_| publish()).collect()).await;
+    let loops = channels(server.address(), in_flight)
+        .await
+        .into_iter()
+        .map(|channel| Publish {
+            client: PublishServiceClient::new(channel),
+            source: source.clone(),
+            envelopes,
+        })
+        .collect();
+    let rate = rate(loops).await;
     server.stop().await;
     rate
 }

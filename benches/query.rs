@@ -12,7 +12,7 @@ use harness::TestServer;
 use sqlx::postgres::PgConnection;
 use tonic::transport::Channel;
 
-use load::{Repeat, group_message, group_topic, print_head, print_row, rate, rows};
+use load::{Repeat, channels, group_message, group_topic, print_head, print_row, rate, rows};
 
 /// What is measured: envelopes a page, requests in flight.
 const ROWS: [(usize, usize); 4] = [(100, 1), (100, 32), (1000, 1), (1000, 32)];
@@ -75,8 +75,7 @@ async fn raw(server: &TestServer, (envelopes, in_flight): (usize, usize)) -> f64
     rate(loops).await
 }
 
-/// Queries a page over a connection that it shares with the others.
-#[derive(Clone)]
+/// Queries a page over a connection that it shares with some of the others.
 struct Query {
     client: QueryServiceClient<Channel>,
     envelopes: usize,
@@ -105,6 +104,13 @@ impl Repeat for Query {
 }
 
 async fn ours(server: &TestServer, (envelopes, in_flight): (usize, usize)) -> f64 {
-    let client = QueryServiceClient::new(harness::channel(server.address()).await);
-    rate(vec![Query { client, envelopes }; in_flight]).await
+    let loops = channels(server.address(), in_flight)
+        .await
+        .into_iter()
+        .map(|channel| Query {
+            client: QueryServiceClient::new(channel),
+            envelopes,
+        })
+        .collect();
+    rate(loops).await
 }

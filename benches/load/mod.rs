@@ -1,11 +1,16 @@
 //! What the benchmarks share: messages to store, loops that run side by side, and which rows to run.
 
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use envelope::wire::xmtp::backend::v1::{ClientEnvelope, GroupMessage, client_envelope::Payload};
+use tonic::transport::Channel;
 
 /// Bytes of the encrypted part of each message.
 const MESSAGE_BYTES: usize = 1024;
+
+/// Connections that the requests in flight share: one alone would be served by a single core.
+const CONNECTIONS: usize = 4;
 
 /// How long each side of each row runs.
 const ROUND: Duration = Duration::from_secs(5);
@@ -62,6 +67,15 @@ pub(crate) async fn rate<R: Repeat>(loops: Vec<R>) -> f64 {
         done += one.await.expect("a loop does not panic");
     }
     f64::from(done) / started.elapsed().as_secs_f64()
+}
+
+/// Connections to a server, for this many requests in flight.
+pub(crate) async fn channels(address: SocketAddr, in_flight: usize) -> Vec<Channel> {
+    let mut connections = Vec::new();
+    for _ in 0..CONNECTIONS.min(in_flight) {
+        connections.push(harness::channel(address).await);
+    }
+    connections.into_iter().cycle().take(in_flight).collect()
 }
 
 /// The rows that the arguments name as `ENVELOPESxIN_FLIGHT`; all when they name none.
