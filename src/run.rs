@@ -64,7 +64,7 @@ pub enum Error {
     #[error(transparent)]
     PublicConfiguration(#[from] TooLarge),
     /// The schema.
-    #[error("database migration failed: {0}")]
+    #[error(transparent)]
     Migration(#[from] MigrateError),
     /// The database.
     #[error("database initialization failed: {0}")]

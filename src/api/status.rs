@@ -60,6 +60,7 @@ impl Statuses {
             | query::Error::CursorOutOfRange
             | query::Error::TooManyIdentifiers { .. }
             | query::Error::UnknownIdentifierKind => Status::invalid_argument(error.to_string()),
+            query::Error::AnswerTooLarge { .. } => Status::resource_exhausted(error.to_string()),
             query::Error::Database(error) => self.of_database(error),
         }
     }

@@ -24,7 +24,7 @@ impl Config {
             (
                 "telemetry.otlp_endpoint",
                 telemetry.otlp_endpoint.is_some(),
-                "export traces",
+                "export traces (the variable OTEL_EXPORTER_OTLP_ENDPOINT counts too)",
             ),
             ("telemetry.otlp_logs", telemetry.otlp_logs, "export logs"),
         ];

@@ -44,8 +44,11 @@ pub enum MigrateError {
         /// The migration's number.
         version: i64,
     },
+    /// The primary cannot be reached, or does not let the server in.
+    #[error("cannot connect with database.url: {0}")]
+    Connect(Error),
     /// The database failed.
-    #[error(transparent)]
+    #[error("database migration failed: {0}")]
     Database(#[from] Error),
 }
 
@@ -58,7 +61,8 @@ impl Database {
     pub async fn migrate(primary: &PgConnectOptions) -> Result<(), MigrateError> {
         // Long-running DDL is legitimate: no statement timeout.
         let options = session(primary, Duration::ZERO, "migrate");
-        let mut connection = options.connect().await.map_err(Error::from)?;
+        let connected = options.connect().await;
+        let mut connection = connected.map_err(|error| MigrateError::Connect(error.into()))?;
         check_version(connection.server_version_num().unwrap_or_default())?;
         while !try_lock(&mut connection).await? {
             tokio::time::sleep(LOCK_RETRY).await;

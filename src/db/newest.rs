@@ -60,39 +60,51 @@ impl Database {
             .collect())
     }
 
-    /// The newest envelope of each topic that has one.
+    /// The newest envelope of each topic that has one; `None` if their payloads have more than
+    /// `max_bytes` together, and are therefore not loaded.
     ///
     /// # Errors
     ///
     /// Any [`Error`].
-    pub async fn newest(&self, topics: &[&[u8]]) -> Result<Vec<Newest>, Error> {
+    pub async fn newest(
+        &self,
+        topics: &[&[u8]],
+        max_bytes: u64,
+    ) -> Result<Option<Vec<Newest>>, Error> {
         let rows = sqlx::query!(
             r#"
-            SELECT wanted.index AS "index!", e.sequence_id, e.server_ns, e.expiry_ns,
-                   e.message_hash AS "message_hash: [u8; 32]", e.is_commit_or_proposal, e.payload
-              FROM unnest($1::bytea[]) WITH ORDINALITY AS wanted (topic, index)
-              JOIN topic_watermark w ON w.topic = wanted.topic
-              JOIN envelopes e ON e.sequence_id = w.last_sequence_id
+            SELECT index AS "index!", sequence_id AS "sequence_id!", server_ns AS "server_ns!",
+                   expiry_ns, message_hash AS "message_hash!: [u8; 32]",
+                   is_commit_or_proposal AS "is_commit_or_proposal!",
+                   CASE WHEN answer_bytes <= $2::bigint THEN payload END AS payload
+              FROM (SELECT wanted.index, e.*,
+                           sum(octet_length(e.payload)) OVER () AS answer_bytes
+                      FROM unnest($1::bytea[]) WITH ORDINALITY AS wanted (topic, index)
+                      JOIN topic_watermark w ON w.topic = wanted.topic
+                      JOIN envelopes e ON e.sequence_id = w.last_sequence_id) AS loaded
             "#,
             topics as &[&[u8]],
+            i64::try_from(max_bytes).unwrap_or(i64::MAX),
         )
         .fetch_all(self.pools().route(Operation::QueryNewest))
         .instrument(info_span!("db.newest_envelopes", topics = topics.len()))
         .await?;
         Ok(rows
             .into_iter()
-            .map(|row| Newest {
-                metadata: NewestMetadata {
-                    topic_index: index_of(row.index),
-                    hash: row.message_hash,
-                    meta: StoredMeta::from_columns(
-                        row.sequence_id,
-                        row.server_ns,
-                        row.expiry_ns,
-                        row.is_commit_or_proposal,
-                    ),
-                },
-                payload: row.payload,
+            .map(|row| {
+                Some(Newest {
+                    metadata: NewestMetadata {
+                        topic_index: index_of(row.index),
+                        hash: row.message_hash,
+                        meta: StoredMeta::from_columns(
+                            row.sequence_id,
+                            row.server_ns,
+                            row.expiry_ns,
+                            row.is_commit_or_proposal,
+                        ),
+                    },
+                    payload: row.payload?,
+                })
             })
             .collect())
     }

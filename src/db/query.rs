@@ -40,12 +40,18 @@ impl Database {
     /// Reads at most `limit` envelopes above the cursors, the lowest ids first.
     ///
     /// Each topic gives at most `limit + 1` candidates from its index, and payloads are loaded only
-    /// for the ids that survive the total cut. The topics must be distinct.
+    /// for the ids that survive the total cut, and only if they have at most `max_bytes` together:
+    /// `None` if they have more. The topics must be distinct.
     ///
     /// # Errors
     ///
     /// Any [`Error`].
-    pub async fn query(&self, cursors: &[TopicCursor<'_>], limit: u32) -> Result<Page, Error> {
+    pub async fn query(
+        &self,
+        cursors: &[TopicCursor<'_>],
+        limit: u32,
+        max_bytes: u64,
+    ) -> Result<Option<Page>, Error> {
         let topics: Vec<&[u8]> = cursors.iter().map(|cursor| cursor.topic).collect();
         let after: Vec<i64> = cursors
             .iter()
@@ -69,24 +75,28 @@ impl Database {
             ), page AS (
                 SELECT index, sequence_id FROM candidate ORDER BY sequence_id LIMIT $3::bigint
             )
-            SELECT page.index AS "index!", e.sequence_id, e.server_ns, e.expiry_ns,
-                   e.message_hash AS "message_hash: [u8; 32]", e.is_commit_or_proposal, e.payload,
+            SELECT index AS "index!", sequence_id AS "sequence_id!", server_ns AS "server_ns!",
+                   expiry_ns, message_hash AS "message_hash!: [u8; 32]",
+                   is_commit_or_proposal AS "is_commit_or_proposal!",
+                   CASE WHEN page_bytes <= $4::bigint THEN payload END AS payload,
                    (SELECT count(*) FROM candidate) > $3::bigint AS "has_more!"
-              FROM page JOIN envelopes e USING (sequence_id)
-             ORDER BY e.sequence_id
+              FROM (SELECT page.index, e.*,
+                           sum(octet_length(e.payload)) OVER () AS page_bytes
+                      FROM page JOIN envelopes e USING (sequence_id)) AS loaded
+             ORDER BY sequence_id
             "#,
             &topics as &[&[u8]],
             &after,
             i64::from(limit),
+            i64::try_from(max_bytes).unwrap_or(i64::MAX),
         )
         .fetch_all(self.pools().route(Operation::Query))
         .instrument(info_span!("db.query", topics = cursors.len()))
         .await?;
 
         let has_more = rows.first().is_some_and(|row| row.has_more);
-        let rows = rows
-            .into_iter()
-            .map(|row| PageRow {
+        let rows = rows.into_iter().map(|row| {
+            Some(PageRow {
                 topic_index: index_of(row.index),
                 hash: row.message_hash,
                 meta: StoredMeta::from_columns(
@@ -95,9 +105,10 @@ impl Database {
                     row.expiry_ns,
                     row.is_commit_or_proposal,
                 ),
-                payload: row.payload,
+                payload: row.payload?,
             })
-            .collect();
-        Ok(Page { rows, has_more })
+        });
+        let rows: Option<Vec<_>> = rows.collect();
+        Ok(rows.map(|rows| Page { rows, has_more }))
     }
 }

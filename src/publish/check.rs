@@ -11,6 +11,7 @@ use envelope::payload::key_package::UncheckedKeyPackage;
 use envelope::scw::Verify;
 use envelope::wire::xmtp::identity::associations::IdentityUpdate;
 use envelope::{Reason, Topic, Unchecked};
+use tokio::sync::Semaphore;
 
 use super::Error;
 use crate::clock::Clock;
@@ -77,12 +78,14 @@ pub(super) struct Checker {
     pub(super) wallets: Arc<dyn Verify>,
     /// Updates that an inbox may have (API-148).
     pub(super) max_identity_entries: u32,
+    /// One permit per core: more checks at once would only take each other's time.
+    pub(super) cores: Arc<Semaphore>,
 }
 
 impl Checker {
     /// Checks every envelope; answers one entry each, in order.
     ///
-    /// Histories are read one at a time, so that memory is bounded by the longest of them.
+    /// Histories are read one at a time, so that a request holds only the longest of them.
     ///
     /// # Errors
     ///
@@ -103,7 +106,7 @@ impl Checker {
 
     async fn key_package(&self, package: UncheckedKeyPackage) -> Result<(), Failure> {
         let now_s = self.clock.unix_seconds();
-        compute(move || package.validate(now_s))
+        self.compute(move || package.validate(now_s))
             .await
             .map(drop)
             .map_err(|error| envelope::Error::from(error).into())
@@ -135,18 +138,29 @@ impl Checker {
         update: IdentityUpdate,
     ) -> Result<ProjectionChanges, envelope::Error> {
         let entries_max = self.max_identity_entries as usize;
-        let verified = compute(move || verify_locally(history, update, entries_max)).await?;
+        let verified = self
+            .compute(move || verify_locally(history, update, entries_max))
+            .await?;
         let admission = verified
             .verify_contracts(self.wallets.as_ref())
             .await?
             .apply()?;
         Ok(admission.changes)
     }
-}
 
-/// Runs what computes for long enough to hold others up on a thread made for that.
-async fn compute<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
-    tokio::task::spawn_blocking(work)
-        .await
-        .expect("validation does not panic")
+    /// Runs what computes for long enough to hold others up on a thread made for that. The permit
+    /// goes along: a computation whose client has gone still counts until it ends.
+    async fn compute<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
+        let permit = Arc::clone(&self.cores)
+            .acquire_owned()
+            .await
+            .expect("the semaphore is never closed");
+        let work = move || {
+            let _permit = permit;
+            work()
+        };
+        tokio::task::spawn_blocking(work)
+            .await
+            .expect("validation does not panic")
+    }
 }

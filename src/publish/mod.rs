@@ -16,11 +16,13 @@ mod error;
 mod plan;
 mod retention;
 
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use envelope::scw::Verify;
 use envelope::wire::xmtp::backend::v1::ClientEnvelope;
 use envelope::{MessageHash, Topic, Unchecked};
+use tokio::sync::Semaphore;
 use tracing::{Instrument as _, info_span};
 
 use self::check::{Checker, Work};
@@ -87,11 +89,13 @@ impl Publisher {
             wallets,
             metrics,
         } = parts;
+        let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
         let checker = Checker {
             database: database.clone(),
             clock,
             wallets,
             max_identity_entries: limits.max_identity_entries,
+            cores: Arc::new(Semaphore::new(cores)),
         };
         Self {
             database,
@@ -156,7 +160,8 @@ impl Publisher {
         Ok((answers(&plan, &metas), stored))
     }
 
-    /// Parsing hashes every byte. A long request does so where it cannot delay others.
+    /// Parsing hashes every byte. A long request does so on a thread made for that. (Its protobuf is
+    /// decoded before it gets here.)
     async fn plan(&self, envelopes: Vec<ClientEnvelope>) -> Result<Plan, Error> {
         let span = info_span!("publish.parse_publish", positions = envelopes.len());
         if plan::request_bytes(&envelopes) <= MAX_INLINE_BYTES {

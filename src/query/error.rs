@@ -29,6 +29,13 @@ pub enum Error {
     /// An identifier kind that does not exist.
     #[error("an identifier kind of the request is unknown")]
     UnknownIdentifierKind,
+    /// The answer would be larger than a response may be (ARC-066). Nothing is left out to make it
+    /// fit.
+    #[error("the answer is longer than {limit} bytes")]
+    AnswerTooLarge {
+        /// The limit.
+        limit: u64,
+    },
     /// The database failed.
     #[error(transparent)]
     Database(#[from] db::Error),

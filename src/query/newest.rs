@@ -69,7 +69,9 @@ impl Queries {
         }
         let wanted: Vec<&[u8]> = topics.iter().map(Topic::as_bytes).collect();
         let envelopes = if full {
-            let found = self.database.newest(&wanted).await?;
+            let max_bytes = self.limits.max_response_bytes;
+            let found = self.database.newest(&wanted, max_bytes).await?;
+            let found = found.ok_or(Error::AnswerTooLarge { limit: max_bytes })?;
             found.into_iter().map(NewestEnvelope::from).collect()
         } else {
             let found = self.database.newest_metadata(&wanted).await?;

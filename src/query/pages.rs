@@ -60,7 +60,9 @@ impl Queries {
                 after,
             })
             .collect();
-        let page = self.database.query(&cursors, limit).await?;
+        let max_bytes = self.limits.max_response_bytes;
+        let page = self.database.query(&cursors, limit, max_bytes).await?;
+        let page = page.ok_or(Error::AnswerTooLarge { limit: max_bytes })?;
         Ok(PageAnswer {
             topics,
             rows: page.rows,

@@ -38,16 +38,19 @@ const STATEMENTS: [Statement; 7] = [
         name: "query",
         contains: &["WITH candidate AS MATERIALIZED"],
         lacks: &[],
-        arguments: concat!(topics!(), ", ARRAY[0, 15000, 0, 5]::bigint[], 100"),
-        types: "bytea[], bigint[], bigint",
+        arguments: concat!(
+            topics!(),
+            ", ARRAY[0, 15000, 0, 5]::bigint[], 100, 26214400"
+        ),
+        types: "bytea[], bigint[], bigint, bigint",
         indexes: &["envelopes_topic_sequence_id_idx", "envelopes_pkey"],
     },
     Statement {
         name: "newest",
         contains: &["JOIN topic_watermark w", "JOIN envelopes e", "e.payload"],
         lacks: &[],
-        arguments: topics!(),
-        types: "bytea[]",
+        arguments: concat!(topics!(), ", 26214400"),
+        types: "bytea[], bigint",
         indexes: &["topic_watermark_pkey", "envelopes_pkey"],
     },
     Statement {

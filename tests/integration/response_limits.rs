@@ -162,3 +162,35 @@ async fn the_smallest_answer_limit_carries_the_largest_envelope() {
     assert_eq!(page.envelopes[0].envelope.as_ref(), Some(&largest));
     server.stop().await;
 }
+
+/// Goal: an answer that cannot fit costs no memory. Method: the payloads alone exceed the limit, so
+/// the database is asked not to load them; one byte of room more, and the transport decides (ARC-066).
+#[tokio::test]
+async fn payloads_over_the_limit_are_not_loaded() {
+    let database = TestDatabase::create().await;
+    let server = limited(database, 5_000).await;
+    let envelopes: Vec<_> = messages();
+    let bytes: usize = envelopes.iter().map(prost::Message::encoded_len).sum();
+    for envelope in envelopes {
+        server.publish(vec![envelope]).await.unwrap();
+    }
+    let database = server.stop_keeping_database().await;
+
+    let group = topic_bytes(0, &group_id(1));
+    let page = page_of(vec![after(&group, 0)], 0);
+    for (limit, code) in [
+        (bytes - 1, Code::ResourceExhausted),
+        (bytes, Code::OutOfRange),
+    ] {
+        let limits = format!("max_response_bytes = {limit}\nmax_envelope_bytes = 100");
+        let server = TestServer::builder()
+            .table("limits", &limits)
+            .database(database.share())
+            .start()
+            .await;
+        let answer: Result<RawMessage, Status> = server.call("QueryService/Query", &page).await;
+        assert_eq!(answer.unwrap_err().code(), code, "{limit}");
+        server.stop_keeping_database().await;
+    }
+    database.drop().await;
+}
