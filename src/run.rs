@@ -104,7 +104,7 @@ impl Surroundings {
 /// Any [`Error`].
 pub fn run(config: Config) -> Result<(), Error> {
     config.unsupported()?;
-    telemetry::install(config.server.log_level, config.server.log_format)
+    let _logging = telemetry::install(config.server.log_level, config.server.log_format)
         .map_err(|_| Error::Logging)?;
     info!(version = VERSION, "configuration loaded");
     let runtime = tokio::runtime::Builder::new_multi_thread()

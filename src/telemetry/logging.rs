@@ -4,6 +4,7 @@
 //! levels they print headers, addresses and statements, which may hold secrets and request data.
 
 use tracing::level_filters::LevelFilter;
+use tracing_appender::non_blocking::WorkerGuard;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::{SubscriberInitExt as _, TryInitError};
@@ -14,24 +15,31 @@ use crate::config::{LogFormat, LogLevel};
 /// The crates whose own events follow the configured level.
 const OWN_TARGETS: [&str; 3] = ["xmtp_backend", "envelope", "layers"];
 
-/// Starts logging for the whole process.
+/// Starts logging for the whole process, until the guard is dropped.
+///
+/// Lines are written by a thread of their own. When whoever reads them falls too far behind, lines
+/// are lost: a stalled reader must not stall the server.
 ///
 /// # Errors
 ///
 /// When the process logs already.
-pub fn install(level: LogLevel, format: LogFormat) -> Result<(), TryInitError> {
+pub fn install(level: LogLevel, format: LogFormat) -> Result<WorkerGuard, TryInitError> {
+    let (writer, guard) = tracing_appender::non_blocking(std::io::stdout());
     let level = filter(level);
     let targets = Targets::new()
         .with_default(level.min(LevelFilter::WARN))
         .with_targets(OWN_TARGETS.map(|target| (target, level)));
-    let lines = fmt::layer().with_ansi(std::io::IsTerminal::is_terminal(&std::io::stdout()));
+    let lines = fmt::layer()
+        .with_writer(writer)
+        .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stdout()));
     let lines = match format {
         LogFormat::Text => lines.boxed(),
         LogFormat::Json => lines.json().flatten_event(true).boxed(),
     };
     tracing_subscriber::registry()
         .with(lines.with_filter(targets))
-        .try_init()
+        .try_init()?;
+    Ok(guard)
 }
 
 fn filter(level: LogLevel) -> LevelFilter {

@@ -6,12 +6,16 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
-use envelope::wire::xmtp::backend::v1::PublishRequest;
+use envelope::wire::xmtp::backend::v1::{GetConfigurationRequest, PublishRequest};
 use harness::{AdvisoryLock, TestDatabase, TestServer, Transport, eventually};
 use xmtp_backend::db::GlobalLock;
 
 use crate::given::{ids, message};
+
+/// Longer than any answer takes; reached only by a hang.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A password that must not appear anywhere.
 const PASSWORD: &str = "correct-horse-battery";
@@ -314,6 +318,43 @@ async fn a_signal_ends_a_serving_process_with_success() {
     }
     std::fs::remove_file(path).unwrap();
     assert_eq!(database.count("envelopes").await, 3);
+    database.drop().await;
+}
+
+/// Goal: whoever reads the log cannot stop the server by not reading on. Method: a process whose
+/// output nobody reads answers more requests than the pipe holds lines for (ARC-094).
+#[tokio::test]
+async fn a_stalled_log_reader_does_not_stall_the_server() {
+    /// Each line has over 200 bytes, and a pipe holds 64 KiB.
+    const REQUESTS: usize = 600;
+
+    let database = TestDatabase::create_bare().await;
+    let address = free_address();
+    let document = document(&database.url(), "").replace(
+        "server.listen = \"127.0.0.1:0\"",
+        &format!("server.listen = \"{address}\""),
+    );
+    let mut child = Command::new(env!("CARGO_BIN_EXE_xmtp-backend"))
+        .args(["--config", &document])
+        .env_clear()
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    eventually("the process serves", async || {
+        TcpStream::connect(address).is_ok()
+    })
+    .await;
+    let channel = harness::channel(address).await;
+    let mut client = client::ConfigurationServiceClient::new(channel);
+    for _ in 0..REQUESTS {
+        let answer = client.get_configuration(GetConfigurationRequest {});
+        let answer = tokio::time::timeout(PATIENCE, answer).await;
+        answer.expect("an answer in time").unwrap();
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
     database.drop().await;
 }
 
