@@ -96,7 +96,7 @@ fn unbuilt_feature_is_refused_by_name() {
         ),
         (
             &[r#"telemetry.otlp_endpoint = "http://tempo:4317""#],
-            "telemetry.otlp_endpoint: this build does not export traces",
+            "telemetry.otlp_endpoint: this build does not export traces (the variable OTEL_EXPORTER_OTLP_ENDPOINT counts too)",
         ),
         (
             &["telemetry.otlp_logs = true"],
