@@ -1,4 +1,4 @@
-//! Errors to statuses: the only place of the server that makes one (API-280).
+//! Errors to statuses: the only place of the server that turns one into the other (API-280).
 //!
 //! No arm catches all, so that a new variant of any error has to be decided here. A failure is
 //! logged and counted here as well, once, with the class of the failure and never with data of the

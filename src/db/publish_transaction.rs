@@ -12,8 +12,8 @@ use super::{Database, Error, Operation, SqlState};
 /// A publish between its first lock and its commit.
 ///
 /// PostgreSQL bounds its life by itself (ARC-051). Dropping it closes the connection instead of
-/// returning it to the pool: the server then rolls back at once, even when a statement is still
-/// waiting for a lock, and nothing can be committed later by mistake.
+/// returning it to the pool: the server then rolls back, within a second even when a statement is
+/// still waiting for a lock, and nothing can be committed later by mistake.
 #[derive(Debug)]
 pub struct PublishTransaction {
     connection: Option<PoolConnection<Postgres>>,
