@@ -20,6 +20,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         // Answers that carry stored envelopes pass their bytes through unparsed.
         .extern_path(".xmtp.backend.v1.QueryResponse", "crate::api::wire::QueryResponse")
         .extern_path(".xmtp.backend.v1.QueryNewestResponse", "crate::api::wire::QueryNewestResponse")
+        .extern_path(".xmtp.backend.v1.SubscribeResponse", "crate::api::wire::SubscribeResponse")
+        .extern_path(
+            ".xmtp.backend.v1.SubscribeStaticResponse",
+            "crate::api::wire::SubscribeStaticResponse",
+        )
         .extern_path(".xmtp", "::envelope::wire::xmtp")
         .include_file("services.rs")
         .compile_fds(schemas)?;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Tells the time. Cheap to clone.
 #[derive(Clone)]
@@ -24,9 +24,17 @@ impl Clock {
     /// Whole seconds since the Unix epoch; 0 for any time before it.
     #[must_use]
     pub fn unix_seconds(&self) -> u64 {
-        (self.0)()
-            .duration_since(UNIX_EPOCH)
-            .map_or(0, |elapsed| elapsed.as_secs())
+        self.since_epoch().as_secs()
+    }
+
+    /// Nanoseconds since the Unix epoch; 0 for any time before it.
+    #[must_use]
+    pub fn unix_nanos(&self) -> u64 {
+        u64::try_from(self.since_epoch().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    fn since_epoch(&self) -> Duration {
+        (self.0)().duration_since(UNIX_EPOCH).unwrap_or_default()
     }
 }
 

@@ -14,4 +14,5 @@ pub mod query;
 pub mod rpc;
 pub mod run;
 pub mod server;
+pub mod streams;
 pub mod telemetry;

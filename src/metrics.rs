@@ -18,6 +18,12 @@ use prometheus_client::registry::Registry;
 
 use crate::rpc::Rpc;
 
+use self::streams::StreamMetrics;
+pub use self::streams::{
+    BoundaryResult, FrameKind, Phase, PollResult, ReceivedFrame, RowSource, StreamEnd, StreamKind,
+    UpdateOutcome,
+};
+
 /// Declares the closed set of values of one label, and how each is written.
 macro_rules! label {
     ($(#[$doc:meta])* $name:ident { $($(#[$value_doc:meta])* $value:ident = $text:literal,)+ }) => {
@@ -36,6 +42,8 @@ macro_rules! label {
         }
     };
 }
+
+mod streams;
 
 label! {
     /// How an input position of a publish ended.
@@ -180,6 +188,7 @@ impl RpcMetrics {
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
+    streams: StreamMetrics,
     grpc_started: Family<RpcLabels, Counter>,
     grpc_handled: Family<HandledLabels, Counter>,
     grpc_handling_seconds: Family<HandledLabels, Histogram, fn() -> Histogram>,
@@ -199,6 +208,7 @@ impl Metrics {
     pub fn new(version: &str) -> Self {
         let mut metrics = Self {
             registry: Registry::default(),
+            streams: StreamMetrics::default(),
             grpc_started: Family::default(),
             grpc_handled: Family::default(),
             grpc_handling_seconds: Family::new_with_constructor(|| {
@@ -220,6 +230,7 @@ impl Metrics {
     /// The library appends `_total` to counters, `_info` to infos and a full stop to help texts.
     fn register(&mut self, version: &str) {
         self.register_grpc();
+        self.streams.register(&mut self.registry);
         let registry = &mut self.registry;
         registry.register(
             "xmtp_db_released_open_transactions",

@@ -27,6 +27,7 @@ use crate::port::{BindError, Port};
 use crate::publish::{self, Publisher, Retention};
 use crate::query::Queries;
 use crate::server::{self, stack};
+use crate::streams::{self, Streams};
 use crate::telemetry;
 
 /// The version of this build, as clients, metrics and logs see it.
@@ -72,6 +73,9 @@ pub enum Error {
     /// The gRPC port ended without being asked to.
     #[error("the gRPC port closed unexpectedly")]
     PortClosed,
+    /// The task that all streams stand on ended without being asked to.
+    #[error("the supervisor of streams ended unexpectedly")]
+    StreamsEnded,
     /// A port that cannot be opened.
     #[error(transparent)]
     Bind(#[from] BindError),
@@ -127,21 +131,18 @@ async fn run_until_signal(config: Config) -> Result<(), Error> {
         return Ok(());
     };
     let running = running?;
-    let requested = tokio::select! {
-        () = stop.cancelled() => true,
-        () = running.port_closed.cancelled() => false,
+    let result = tokio::select! {
+        () = stop.cancelled() => Ok(()),
+        () = running.port_closed.cancelled() => Err(Error::PortClosed),
+        () = running.streams_ended.cancelled() => Err(Error::StreamsEnded),
     };
-    info!(requested, "shutting down");
+    info!(requested = result.is_ok(), "shutting down");
     if running.stop().await {
         info!("drained");
     } else {
         warn!("the drain deadline cut connections that were still open");
     }
-    if requested {
-        Ok(())
-    } else {
-        Err(Error::PortClosed)
-    }
+    result
 }
 
 /// A token that the first SIGTERM or SIGINT cancels. The second one ends the process.
@@ -180,6 +181,10 @@ pub struct Running {
     serving: JoinHandle<()>,
     /// Cancelled when the gRPC port has ended, asked or not.
     port_closed: CancellationToken,
+    streams: Streams,
+    supervisor: JoinHandle<()>,
+    /// Cancelled when the supervisor of streams has ended, asked or not.
+    streams_ended: CancellationToken,
     /// Refuses requests once shutdown has begun, and knows which are left.
     gate: DrainHandle,
     max_drain_duration: Duration,
@@ -207,11 +212,16 @@ pub async fn start(config: Config, surroundings: Surroundings) -> Result<Running
     };
     let configuration = ConfigurationApi::new(&config, VERSION)?;
     let database = open_database(&config, &metrics).await?;
+    let (streams, supervise) = open_streams(&config, &surroundings, &database, &metrics).await?;
+    // Until the start has succeeded, leaving this function ends the streams' tasks too.
+    let stop_streams = streams.stop_on_drop();
+    let (supervisor, streams_ended) = watched(supervise);
     let readiness = Readiness::new(Arc::clone(&metrics));
     let services = services(
         &config,
         surroundings,
         &database,
+        &streams,
         &readiness,
         configuration,
         Arc::clone(&metrics),
@@ -221,16 +231,12 @@ pub async fn start(config: Config, surroundings: Surroundings) -> Result<Running
     let address = port.address();
     let stop = CancellationToken::new();
     let (service, gate) = stack(services.routes(), metrics, config.server.request_logger);
-    let port_closed = CancellationToken::new();
     let serve = server::serve(port, service, config.limits.max_http2_streams, stop.clone());
-    let closing = port_closed.clone().drop_guard();
-    let serving = tokio::spawn(async move {
-        let _closing = closing;
-        serve.await;
-    });
+    let (serving, port_closed) = watched(serve);
     readiness.report(Phase::Serving);
     info!(%address, "serving");
     let stop_metrics = guard.disarm();
+    stop_streams.disarm();
     Ok(Running {
         address,
         metrics_address,
@@ -240,6 +246,9 @@ pub async fn start(config: Config, surroundings: Surroundings) -> Result<Running
         stop_metrics,
         serving,
         port_closed,
+        streams,
+        supervisor,
+        streams_ended,
         gate,
         max_drain_duration: config.server.max_drain_duration,
     })
@@ -263,6 +272,7 @@ impl Running {
     pub async fn stop(self) -> bool {
         self.readiness.report(Phase::Stopping);
         self.gate.close();
+        self.streams.stop();
         let drained = timeout(self.max_drain_duration, self.gate.drained())
             .await
             .is_ok();
@@ -271,6 +281,9 @@ impl Running {
         if self.serving.await.is_err() {
             error!("the gRPC port ended in a panic");
         }
+        if self.supervisor.await.is_err() {
+            error!("the supervisor of streams ended in a panic");
+        }
         // A statement that still runs keeps its connection; PostgreSQL bounds it by itself.
         if timeout(CLOSE, self.database.close()).await.is_err() {
             warn!("database connections were still busy");
@@ -278,6 +291,18 @@ impl Running {
         self.stop_metrics.cancel();
         drained
     }
+}
+
+/// Runs a task that the whole server stands on. The token is cancelled when it ends, by itself or
+/// in a panic.
+fn watched(task: impl Future<Output = ()> + Send + 'static) -> (JoinHandle<()>, CancellationToken) {
+    let ended = CancellationToken::new();
+    let guard = ended.clone().drop_guard();
+    let task = tokio::spawn(async move {
+        let _guard = guard;
+        task.await;
+    });
+    (task, ended)
 }
 
 struct PoolObserver(Arc<Metrics>);
@@ -301,6 +326,7 @@ async fn open_database(config: &Config, metrics: &Arc<Metrics>) -> Result<Databa
         max_connections: config.database.max_connections,
         max_statement_timeout: config.database.max_statement_timeout,
         max_publish_duration: config.publishing.max_publish_duration,
+        max_barrier_wait: config.publishing.max_barrier_wait,
     };
     Database::migrate(&settings.primary).await?;
     info!("migrations applied");
@@ -338,10 +364,28 @@ async fn await_replica(database: &Database) -> Result<(), Error> {
     Ok(())
 }
 
+async fn open_streams(
+    config: &Config,
+    surroundings: &Surroundings,
+    database: &Database,
+    metrics: &Arc<Metrics>,
+) -> Result<(Streams, impl Future<Output = ()> + Send + 'static), Error> {
+    let parts = streams::Parts {
+        database: database.clone(),
+        max_connections: config.database.max_connections,
+        settings: config.streams.clone(),
+        limits: config.limits.clone(),
+        clock: surroundings.clock.clone(),
+        metrics: Arc::clone(metrics),
+    };
+    Ok(Streams::start(parts).await?)
+}
+
 fn services(
     config: &Config,
     surroundings: Surroundings,
     database: &Database,
+    streams: &Streams,
     readiness: &Readiness,
     configuration: ConfigurationApi,
     metrics: Arc<Metrics>,
@@ -358,6 +402,7 @@ fn services(
     Services::new(api::Parts {
         publisher: Arc::new(publisher),
         queries: Arc::new(Queries::new(database.clone(), config.limits.clone())),
+        streams: streams.clone(),
         wallets: Wallets::new(wallets, config.limits.max_scw_signatures),
         configuration,
         health: readiness.service(),

@@ -10,6 +10,7 @@ mod eventually;
 mod raw;
 mod replicated;
 mod server;
+mod subscription;
 mod transport;
 mod web;
 
@@ -20,5 +21,6 @@ pub use eventually::eventually;
 pub use raw::RawMessage;
 pub use replicated::Replicated;
 pub use server::{TestServer, TestServerBuilder};
+pub use subscription::{StaticSubscription, Subscription};
 pub use transport::{Transport, channel};
-pub use web::{Form, Http, WebCall};
+pub use web::{Form, Http, WebCall, WebStream};

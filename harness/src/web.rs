@@ -1,5 +1,6 @@
 //! A gRPC-Web client made of bytes, so that no library can hide a fault.
 
+use std::marker::PhantomData;
 use std::net::SocketAddr;
 
 use base64::Engine as _;
@@ -59,11 +60,44 @@ impl WebCall {
         Q: Message,
         A: Message + Default,
     {
+        let response = self.ask(path, std::slice::from_ref(request)).await;
+        let headers = response.headers().clone();
+        let body = response
+            .into_body()
+            .collect()
+            .await
+            .expect("the whole body")
+            .to_bytes();
+        self.read_answer(&headers, body)
+    }
+
+    /// Sends these request messages, and answers with the messages of the response as they come.
+    pub async fn stream<Q, A>(self, path: &str, requests: &[Q]) -> Result<WebStream<A>, Status>
+    where
+        Q: Message,
+        A: Message + Default,
+    {
+        let response = self.ask(path, requests).await;
+        if let Some(status) = Status::from_header_map(response.headers()) {
+            return Err(status);
+        }
+        Ok(WebStream {
+            body: response.into_body(),
+            form: self.form,
+            text: BytesMut::new(),
+            frames: BytesMut::new(),
+            message: PhantomData,
+        })
+    }
+
+    async fn ask<Q: Message>(self, path: &str, requests: &[Q]) -> Response<Incoming> {
         let mut body = BytesMut::new();
-        let message = request.encode_to_vec();
-        body.put_u8(0);
-        body.put_u32(u32::try_from(message.len()).expect("a message fits a frame"));
-        body.put_slice(&message);
+        for request in requests {
+            let message = request.encode_to_vec();
+            body.put_u8(0);
+            body.put_u32(u32::try_from(message.len()).expect("a message fits a frame"));
+            body.put_slice(&message);
+        }
         let body = match self.form {
             Form::Binary => body.freeze(),
             Form::Text => STANDARD.encode(&body).into(),
@@ -82,15 +116,8 @@ impl WebCall {
             200,
             "gRPC-Web failures travel as gRPC statuses"
         );
-        let headers = response.headers().clone();
-        assert_eq!(headers["content-type"], self.form.content_type());
-        let body = response
-            .into_body()
-            .collect()
-            .await
-            .expect("the whole body")
-            .to_bytes();
-        self.read_answer(&headers, body)
+        assert_eq!(response.headers()["content-type"], self.form.content_type());
+        response
     }
 
     /// Sends a request as it is, on a connection of its own.
@@ -150,6 +177,71 @@ impl WebCall {
             (tonic::Code::Ok, None) => panic!("success without a message"),
             (_, _) => Err(status),
         }
+    }
+}
+
+/// The messages of a response, one by one, while it is open.
+#[derive(Debug)]
+pub struct WebStream<A> {
+    body: Incoming,
+    form: Form,
+    /// Base64 that is not a whole group yet.
+    text: BytesMut,
+    /// Bytes that are not a whole frame yet.
+    frames: BytesMut,
+    message: PhantomData<fn() -> A>,
+}
+
+impl<A: Message + Default> WebStream<A> {
+    /// The next message, once it is there; `None` after a success.
+    pub async fn next(&mut self) -> Result<Option<A>, Status> {
+        loop {
+            if let Some((flag, data)) = self.take_frame() {
+                match flag {
+                    0x00 => return Ok(Some(A::decode(data).expect("a well-formed answer"))),
+                    0x80 => {
+                        let trailers = read_trailers(&data);
+                        let status = Status::from_header_map(&trailers).expect("a status");
+                        return if status.code() == tonic::Code::Ok {
+                            Ok(None)
+                        } else {
+                            Err(status)
+                        };
+                    }
+                    other => panic!("unknown frame flag {other:#x}"),
+                }
+            }
+            let Some(frame) = self.body.frame().await else {
+                panic!("the body ended without trailers");
+            };
+            let frame = match frame {
+                Ok(frame) => frame,
+                Err(error) => return Err(Status::unavailable(error.to_string())),
+            };
+            let Ok(data) = frame.into_data() else {
+                continue;
+            };
+            match self.form {
+                Form::Binary => self.frames.put_slice(&data),
+                Form::Text => {
+                    self.text.put_slice(&data);
+                    let whole = self.text.len() / 4 * 4;
+                    let whole = self.text.split_to(whole);
+                    self.frames.put_slice(&decode_text(&whole));
+                }
+            }
+        }
+    }
+
+    fn take_frame(&mut self) -> Option<(u8, Bytes)> {
+        let mut head = self.frames.get(..5)?;
+        let flag = head.get_u8();
+        let length = head.get_u32() as usize;
+        if self.frames.len() < 5 + length {
+            return None;
+        }
+        self.frames.advance(5);
+        Some((flag, self.frames.split_to(length).freeze()))
     }
 }
 

@@ -11,6 +11,7 @@ mod publish;
 mod query;
 mod services;
 mod status;
+mod subscription;
 mod wire;
 
 pub use configuration::{ConfigurationApi, TooLarge};

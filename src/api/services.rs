@@ -10,17 +10,20 @@ use super::generated::xmtp::backend::v1::configuration_service_server::Configura
 use super::generated::xmtp::backend::v1::identity_service_server::IdentityServiceServer;
 use super::generated::xmtp::backend::v1::publish_service_server::PublishServiceServer;
 use super::generated::xmtp::backend::v1::query_service_server::QueryServiceServer;
+use super::generated::xmtp::backend::v1::subscription_service_server::SubscriptionServiceServer;
 use super::health::Health;
 use super::identity::IdentityApi;
 use super::publish::PublishApi;
 use super::query::QueryApi;
 use super::status::Statuses;
+use super::subscription::SubscriptionApi;
 use crate::config::Limits;
 use crate::config::delivery::TRANSPORT_BYTES;
 use crate::identity::Wallets;
 use crate::metrics::Metrics;
 use crate::publish::Publisher;
 use crate::query::Queries;
+use crate::streams::Streams;
 
 /// What the services are made of.
 pub struct Parts<'c> {
@@ -28,6 +31,8 @@ pub struct Parts<'c> {
     pub publisher: Arc<Publisher>,
     /// Reads them.
     pub queries: Arc<Queries>,
+    /// Follows them.
+    pub streams: Streams,
     /// Asks contract wallets.
     pub wallets: Wallets,
     /// The public configuration.
@@ -42,8 +47,8 @@ pub struct Parts<'c> {
 
 /// Every service of the gRPC port.
 ///
-/// Subscriptions and notifications are not served yet: like every path that nobody serves, theirs
-/// answer `UNIMPLEMENTED`.
+/// Notifications are not served yet: like every path that nobody serves, theirs answer
+/// `UNIMPLEMENTED`.
 pub struct Services {
     routes: Routes,
 }
@@ -55,6 +60,7 @@ impl Services {
         let Parts {
             publisher,
             queries,
+            streams,
             wallets,
             configuration,
             health,
@@ -75,9 +81,11 @@ impl Services {
         }
         let publish = PublishApi::new(publisher, statuses.clone());
         let query = QueryApi::new(Arc::clone(&queries), statuses.clone());
+        let subscription = SubscriptionApi::new(streams, statuses.clone());
         let identity = IdentityApi::new(queries, wallets, statuses);
         let routes = Routes::new(bounded!(PublishServiceServer, publish, response_bytes))
             .add_service(bounded!(QueryServiceServer, query, response_bytes))
+            .add_service(bounded!(SubscriptionServiceServer, subscription, response_bytes))
             .add_service(bounded!(IdentityServiceServer, identity, response_bytes))
             // These two answer within bounds of their own, and have to answer a deployment whose
             // response limit is tiny.

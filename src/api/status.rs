@@ -19,6 +19,7 @@ use crate::identity;
 use crate::metrics::{DatabaseFailure, Metrics};
 use crate::publish::{self, Rejection};
 use crate::query;
+use crate::streams::{End, Refusal};
 
 /// The type of the detail that a rejected publish carries.
 const PUBLISH_ERROR_TYPE: &str = "type.googleapis.com/xmtp.backend.v1.PublishError";
@@ -75,13 +76,43 @@ impl Statuses {
         }
     }
 
+    /// The status of a stream that was not opened.
+    pub(super) fn of_refused_stream(&self, refusal: &Refusal) -> Status {
+        let code = match refusal {
+            Refusal::Invalid(_) => Code::InvalidArgument,
+            Refusal::Recovering | Refusal::ShuttingDown | Refusal::Database => Code::Unavailable,
+            Refusal::TooLarge => Code::ResourceExhausted,
+        };
+        Status::new(code, refusal.to_string())
+    }
+
+    /// The status that ends a stream.
+    pub(super) fn of_ended_stream(&self, end: &End) -> Status {
+        let code = match end {
+            End::HalfClosed => Code::Ok,
+            // Nobody is there to read it.
+            End::Gone => Code::Cancelled,
+            End::Invalid(_) => Code::InvalidArgument,
+            // Stands in when the transport did not say anything better.
+            End::Unreadable => Code::Internal,
+            End::TooManyUpdates
+            | End::TooManyPings
+            | End::TooSlow
+            | End::TooLarge
+            | End::TooManyGaps => Code::ResourceExhausted,
+            End::NoPong => Code::DeadlineExceeded,
+            End::Recovery | End::Database | End::Shutdown => Code::Unavailable,
+        };
+        Status::new(code, end.to_string())
+    }
+
     fn of_database(&self, error: &db::Error) -> Status {
         let state = error.sql_state();
-        let (failure, code) = match error.kind() {
-            ErrorKind::Timeout => (DatabaseFailure::Timeout, Code::DeadlineExceeded),
-            ErrorKind::Connection => (DatabaseFailure::Connection, Code::Unavailable),
-            ErrorKind::Invariant => (DatabaseFailure::Invariant, Code::Internal),
-            ErrorKind::Other => (DatabaseFailure::Other, Code::Internal),
+        let failure = DatabaseFailure::from(error.kind());
+        let code = match error.kind() {
+            ErrorKind::Timeout => Code::DeadlineExceeded,
+            ErrorKind::Connection => Code::Unavailable,
+            ErrorKind::Invariant | ErrorKind::Other => Code::Internal,
         };
         self.metrics.database_failed(failure);
         match error.kind() {

@@ -7,7 +7,10 @@
 
 use bytes::Bytes;
 use envelope::wire::xmtp::backend::v1::message_hash::Hash;
-use envelope::wire::xmtp::backend::v1::{Continuation, Cursor, EnvelopeMeta, MessageHash, Topic};
+use envelope::wire::xmtp::backend::v1::{
+    Continuation, Cursor, EnvelopeMeta, MessageHash, Ping, Pong, Topic, subscribe_response,
+    subscribe_static_response,
+};
 
 use crate::db::StoredMeta;
 
@@ -31,6 +34,64 @@ pub(super) struct StoredEnvelope {
     /// The canonical encoding of a `ClientEnvelope`; never empty.
     #[prost(bytes = "bytes", tag = "2")]
     pub envelope: Bytes,
+}
+
+/// `xmtp.backend.v1.SubscribeResponse`.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct SubscribeResponse {
+    /// Always present.
+    #[prost(oneof = "SubscribeFrame", tags = "1, 2, 3, 4, 5")]
+    pub response: Option<SubscribeFrame>,
+}
+
+/// `xmtp.backend.v1.SubscribeResponse.response`.
+#[derive(Clone, PartialEq, prost::Oneof)]
+pub(super) enum SubscribeFrame {
+    /// The first frame.
+    #[prost(message, tag = "1")]
+    Started(subscribe_response::Started),
+    /// The answer to one Update.
+    #[prost(message, tag = "2")]
+    Applied(subscribe_response::Applied),
+    /// Envelopes.
+    #[prost(message, tag = "3")]
+    Messages(Messages),
+    /// A question for a sign of life.
+    #[prost(message, tag = "4")]
+    Ping(Ping),
+    /// The answer to the client's question.
+    #[prost(message, tag = "5")]
+    Pong(Pong),
+}
+
+/// `xmtp.backend.v1.SubscribeStaticResponse`.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct SubscribeStaticResponse {
+    /// Always present.
+    #[prost(oneof = "SubscribeStaticFrame", tags = "1, 2, 3")]
+    pub response: Option<SubscribeStaticFrame>,
+}
+
+/// `xmtp.backend.v1.SubscribeStaticResponse.response`.
+#[derive(Clone, PartialEq, prost::Oneof)]
+pub(super) enum SubscribeStaticFrame {
+    /// The first frame.
+    #[prost(message, tag = "1")]
+    Started(subscribe_static_response::Started),
+    /// Envelopes.
+    #[prost(message, tag = "2")]
+    Messages(Messages),
+    /// A sign of life.
+    #[prost(message, tag = "3")]
+    Keepalive(subscribe_static_response::Keepalive),
+}
+
+/// The `Messages` of both kinds of streams.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct Messages {
+    /// Ascending on each topic; never empty.
+    #[prost(message, repeated, tag = "1")]
+    pub envelopes: Vec<StoredEnvelope>,
 }
 
 /// `xmtp.backend.v1.QueryNewestResponse`.

@@ -5,6 +5,8 @@
 
 use std::fmt;
 
+use crate::metrics::DatabaseFailure;
+
 /// A failed database operation.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
@@ -50,6 +52,9 @@ pub enum Invariant {
     /// Fewer rows came back than were written.
     #[error("rows are missing from a statement's result")]
     MissingRows,
+    /// The stored boundary is above the sequence: ids may be handed out twice (ARC-040).
+    #[error("the sequence is behind the closed boundary")]
+    SequenceWentBack,
     /// A stored value cannot be read as what it must be.
     #[error("a stored value cannot be decoded")]
     StoredValue,
@@ -99,7 +104,25 @@ pub enum ErrorKind {
     Other,
 }
 
+impl From<ErrorKind> for DatabaseFailure {
+    fn from(kind: ErrorKind) -> Self {
+        match kind {
+            ErrorKind::Timeout => Self::Timeout,
+            ErrorKind::Invariant => Self::Invariant,
+            ErrorKind::Connection => Self::Connection,
+            ErrorKind::Other => Self::Other,
+        }
+    }
+}
+
 impl Error {
+    /// Whether the server cancelled a statement and kept the connection: a read may be repeated.
+    /// Where the connection is gone all the same, the repetition fails.
+    #[must_use]
+    pub fn was_cancelled(&self) -> bool {
+        matches!(self.sql_state().as_str(), "57014" | "40001")
+    }
+
     /// The class of this error.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {

@@ -90,6 +90,12 @@ pub(super) fn publish_locks<'a>(identity: bool, topics: impl Iterator<Item = &'a
     )
 }
 
+/// The statement that takes the allocation barrier alone, for the boundary task (ARC-039).
+pub(super) fn exclusive_barrier() -> String {
+    let barrier = GlobalLock::Barrier.number();
+    format!("SELECT pg_advisory_xact_lock({LOCK_CLASS}, {barrier})")
+}
+
 /// Integers with commas between them.
 fn separated(integers: impl Iterator<Item = i64>) -> String {
     let mut text = String::new();

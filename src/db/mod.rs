@@ -3,9 +3,11 @@
 //! This room sees internal records, opaque payload bytes and its own errors. It must never see a
 //! wire message, a gRPC status or an HTTP type (ARC-010). All SQL of the server is here.
 
+mod advance_boundary;
 mod associations;
 mod clock;
 mod commit_publish;
+mod envelope_row;
 mod error;
 mod find_duplicates;
 mod heads;
@@ -19,7 +21,11 @@ mod publish_transaction;
 mod query;
 mod records;
 mod replica;
+mod subscribe;
+mod tail;
 
+pub use advance_boundary::Advance;
+pub use envelope_row::StoredEnvelope;
 pub use error::{Error, ErrorKind, Invariant, SqlState};
 pub use inbox_ids::{InboxId, Lookup};
 pub use locks::{GlobalLock, LOCK_CLASS, topic_key};
@@ -32,3 +38,5 @@ pub use records::{
     Association, AssociationChange, EnvelopeKey, HistoryEntry, NewEnvelope, SequenceId, StoredMeta,
 };
 pub use replica::ReplicaState;
+pub use subscribe::{Candidate, Candidates, Heads, Turn};
+pub use tail::{LogPage, LogRow, ServerIdentity, Tail, VisibleBoundary};

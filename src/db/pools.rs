@@ -13,6 +13,9 @@ use super::Error;
 /// have gone meanwhile. Busy connections were tried when they came back.
 const TRY_AFTER_IDLE: Duration = Duration::from_secs(1);
 
+/// The longest time that PostgreSQL takes in a setting, milliseconds.
+const MAX_SETTING_MS: u128 = i32::MAX as u128;
+
 /// How connections are made.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -26,6 +29,8 @@ pub struct Settings {
     pub max_statement_timeout: Duration,
     /// Bounds a publish from its first lock to its commit, in PostgreSQL and here (ARC-051).
     pub max_publish_duration: Duration,
+    /// Bounds the wait of the boundary task for the allocation barrier (ARC-042).
+    pub max_barrier_wait: Duration,
 }
 
 /// Hears what the pools had to clean up. Called on the release path: it must not block.
@@ -45,6 +50,8 @@ pub enum Operation {
     QueryNewest,
     /// Identifier lookups; may lag.
     InboxIds,
+    /// Heads and history of subscriptions, and what their tailer reads; may lag.
+    Subscribe,
 }
 
 /// The pools of one server.
@@ -60,7 +67,7 @@ impl Pools {
     pub fn route(&self, operation: Operation) -> &PgPool {
         match operation {
             Operation::Publish | Operation::Query => &self.primary,
-            Operation::QueryNewest | Operation::InboxIds => self.read(),
+            Operation::QueryNewest | Operation::InboxIds | Operation::Subscribe => self.read(),
         }
     }
 
@@ -88,6 +95,10 @@ pub struct Database {
     pools: Pools,
     pub(super) begin_publish: Arc<str>,
     pub(super) max_publish_duration: Duration,
+    /// The text that begins a boundary run.
+    pub(super) begin_advance: Arc<str>,
+    tail: PgConnectOptions,
+    max_statement_timeout: Duration,
 }
 
 impl Database {
@@ -125,6 +136,23 @@ impl Database {
             )
             .into(),
             max_publish_duration: settings.max_publish_duration,
+            begin_advance: format!(
+                "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = {}; \
+                 SET LOCAL transaction_timeout = {}",
+                settings.max_barrier_wait.as_millis(),
+                settings
+                    .max_barrier_wait
+                    .saturating_add(settings.max_statement_timeout)
+                    .as_millis()
+                    .min(MAX_SETTING_MS)
+            )
+            .into(),
+            tail: session(
+                settings.replica.as_ref().unwrap_or(&settings.primary),
+                settings.max_statement_timeout,
+                "tailer",
+            ),
+            max_statement_timeout: settings.max_statement_timeout,
         }
     }
 
@@ -140,6 +168,11 @@ impl Database {
         if let Some(replica) = &self.pools.replica {
             replica.close().await;
         }
+    }
+
+    /// How the tailer connects, and the bound on each of its statements.
+    pub(super) fn tail_options(&self) -> (&PgConnectOptions, Duration) {
+        (&self.tail, self.max_statement_timeout)
     }
 
     pub(super) async fn acquire(

@@ -42,6 +42,7 @@ mod schema;
 mod stack;
 mod startup;
 mod storage;
+mod subscribe;
 mod transport;
 mod two_servers;
 mod verify;

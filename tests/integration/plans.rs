@@ -33,7 +33,7 @@ macro_rules! topics {
     };
 }
 
-const STATEMENTS: [Statement; 7] = [
+const STATEMENTS: [Statement; 11] = [
     Statement {
         name: "query",
         contains: &["WITH candidate AS MATERIALIZED"],
@@ -89,12 +89,44 @@ const STATEMENTS: [Statement; 7] = [
         indexes: &["envelopes_topic_sequence_id_idx"],
     },
     Statement {
-        name: "heads",
+        name: "heads of a publish",
         contains: &["w.last_sequence_id", "JOIN topic_watermark w"],
-        lacks: &["JOIN envelopes"],
+        lacks: &["JOIN envelopes", "LEFT JOIN"],
         arguments: topics!(),
         types: "bytea[]",
         indexes: &["topic_watermark_pkey"],
+    },
+    Statement {
+        name: "heads of a stream",
+        contains: &["LEFT JOIN topic_watermark w"],
+        lacks: &[],
+        arguments: topics!(),
+        types: "bytea[]",
+        indexes: &["topic_watermark_pkey"],
+    },
+    Statement {
+        name: "candidates of a turn",
+        contains: &["AS candidate ON true"],
+        lacks: &[],
+        arguments: concat!(topics!(), ", ARRAY[0, 15000, 0, 5]::bigint[], 64"),
+        types: "bytea[], bigint[], bigint",
+        indexes: &["envelopes_topic_sequence_id_idx"],
+    },
+    Statement {
+        name: "envelopes by id",
+        contains: &["AS wanted (id, index)", "JOIN envelopes e"],
+        lacks: &[],
+        arguments: "ARRAY[1, 20000, 39999]::bigint[]",
+        types: "bigint[]",
+        indexes: &["envelopes_pkey"],
+    },
+    Statement {
+        name: "page of the log",
+        contains: &["WITH probe AS"],
+        lacks: &[],
+        arguments: "ARRAY[5, 100]::bigint[], ARRAY[7, 20000]::bigint[], 39000, 1024",
+        types: "bigint[], bigint[], bigint, bigint",
+        indexes: &["envelopes_pkey"],
     },
 ];
 

@@ -37,6 +37,7 @@ pub(crate) fn open(
         max_connections: 1,
         max_statement_timeout: Duration::from_secs(30),
         max_publish_duration: Duration::from_secs(60),
+        max_barrier_wait: Duration::from_secs(1),
     };
     change(&mut settings);
     let released = Arc::new(Released::default());

@@ -142,8 +142,6 @@ async fn unknown_paths_are_not_implemented() {
 async fn services_that_are_not_built_are_not_implemented() {
     let server = TestServer::start().await;
     for method in [
-        "SubscriptionService/Subscribe",
-        "SubscriptionService/SubscribeStatic",
         "NotificationService/Register",
         "NotificationService/Unregister",
         "NotificationService/UpdateSubscriptions",

@@ -1,0 +1,170 @@
+//! Reading one turn of history (ARC-077, ARC-086, ARC-087).
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use tokio::sync::Semaphore;
+use tracing::{Instrument as _, info_span};
+
+use super::frame::Delivery;
+use super::inbox::Registration;
+use super::interests::TurnTopic;
+use super::turn::{DoesNotFit, TURN_ROWS, cut};
+use crate::db::{self, Candidate, Database, ServerIdentity, StoredEnvelope, TopicCursor};
+use crate::metrics::Metrics;
+
+/// Reads history for all sessions of an instance, a bounded number of turns at a time.
+#[derive(Debug)]
+pub(super) struct Fetcher {
+    pub(super) database: Database,
+    pub(super) permits: Semaphore,
+    pub(super) frame_bytes: u64,
+    pub(super) metrics: Arc<Metrics>,
+}
+
+/// Why a turn failed.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum FetchError {
+    /// The database.
+    #[error(transparent)]
+    Database(#[from] db::Error),
+    /// Another server answered than the tailer reads from (ARC-041).
+    #[error("another server answered")]
+    OtherServer,
+    /// A row that is known to exist is not there.
+    #[error("a row that exists was not found")]
+    RowMissing,
+    /// A row fits no frame (ARC-079).
+    #[error("a stored envelope fits no frame")]
+    TooLarge,
+}
+
+/// A frame of history that waits for the outbound queue.
+#[derive(Debug)]
+pub(super) struct Held {
+    /// Its rows, grouped by registration, ascending in each.
+    pub(super) rows: Vec<(Registration, Arc<Delivery>)>,
+}
+
+/// What a turn brought.
+#[derive(Debug)]
+pub(super) struct Fetched {
+    /// Frames in delivery order.
+    pub(super) frames: Vec<Held>,
+    /// Registrations that got nothing because the turn was full, in their order.
+    pub(super) not_reached: Vec<Registration>,
+}
+
+impl Fetcher {
+    /// Reads a turn on `server`. Connection and permit are free again when this returns.
+    pub(super) async fn fetch(
+        &self,
+        topics: Vec<TurnTopic>,
+        server: ServerIdentity,
+    ) -> Result<Fetched, FetchError> {
+        let span = info_span!("stream.fetch", topics = topics.len());
+        self.read(topics, server).instrument(span).await
+    }
+
+    async fn read(
+        &self,
+        topics: Vec<TurnTopic>,
+        server: ServerIdentity,
+    ) -> Result<Fetched, FetchError> {
+        let _permit = {
+            let _wait = PermitWait {
+                since: Instant::now(),
+                metrics: &self.metrics,
+            };
+            self.permits.acquire().await
+        };
+        let mut turn = self.database.turn().await?;
+        let cursors: Vec<TopicCursor<'_>> = topics
+            .iter()
+            .map(|topic| TopicCursor {
+                topic: topic.topic.as_bytes(),
+                after: topic.after,
+            })
+            .collect();
+        let candidates = turn.candidates(&cursors, TURN_ROWS).await?;
+        if candidates.server != server {
+            return Err(FetchError::OtherServer);
+        }
+        check_complete(&topics, &candidates.rows)?;
+        let cut = cut(&candidates.rows, topics.len(), self.frame_bytes)
+            .map_err(|DoesNotFit| FetchError::TooLarge)?;
+        let ids: Vec<_> = cut
+            .frames
+            .iter()
+            .flatten()
+            .map(|row| row.sequence_id)
+            .collect();
+        let envelopes = turn.envelopes(&ids).await?;
+
+        let bytes: Vec<Bytes> = topics
+            .iter()
+            .map(|topic| Bytes::copy_from_slice(topic.topic.as_bytes()))
+            .collect();
+        let mut envelopes = envelopes.into_iter();
+        let frames = cut.frames.iter().map(|rows| Held {
+            rows: rows
+                .iter()
+                .zip(envelopes.by_ref())
+                .map(|(row, envelope)| {
+                    let topic = bytes[row.topic_index].clone();
+                    let registration = topics[row.topic_index].registration;
+                    (registration, Arc::new(delivery(topic, envelope)))
+                })
+                .collect(),
+        });
+        let frames = frames.collect();
+        let not_reached = topics[cut.reached..]
+            .iter()
+            .map(|topic| topic.registration)
+            .collect();
+        Ok(Fetched {
+            frames,
+            not_reached,
+        })
+    }
+}
+
+/// Every topic was ready because a row above its cursor exists. A topic that shows fewer rows than it
+/// may, and not that one, has lost it: saying nothing would be losing it too (ARC-075).
+fn check_complete(topics: &[TurnTopic], candidates: &[Candidate]) -> Result<(), FetchError> {
+    let mut found = vec![(0_u32, None); topics.len()];
+    for row in candidates {
+        let (rows, last) = &mut found[row.topic_index];
+        *rows += 1;
+        *last = Some(row.sequence_id);
+    }
+    for (topic, (rows, last)) in topics.iter().zip(found) {
+        if rows < TURN_ROWS && last.is_none_or(|last| last < topic.needed) {
+            return Err(FetchError::RowMissing);
+        }
+    }
+    Ok(())
+}
+
+/// A stored envelope for its subscribers.
+pub(super) fn delivery(topic: Bytes, envelope: StoredEnvelope) -> Delivery {
+    Delivery {
+        topic,
+        hash: Bytes::copy_from_slice(&envelope.hash),
+        meta: envelope.meta,
+        payload: envelope.payload,
+    }
+}
+
+/// Measures a wait for a permit, also one that was given up.
+struct PermitWait<'m> {
+    since: Instant,
+    metrics: &'m Metrics,
+}
+
+impl Drop for PermitWait<'_> {
+    fn drop(&mut self) {
+        self.metrics.stream_fetch_waited(self.since.elapsed());
+    }
+}
