@@ -25,7 +25,8 @@ pub struct Replicated {
     // Fields are dropped in order: the standby first, the folder last.
     standby: Cluster,
     primary: Cluster,
-    _folder: Folder,
+    folder: Folder,
+    tools: Tools,
 }
 
 impl Replicated {
@@ -42,8 +43,22 @@ impl Replicated {
         Self {
             standby,
             primary,
-            _folder: folder,
+            folder,
+            tools,
         }
+    }
+
+    /// Stops the primary as if its processes had been killed, and starts it again at once. It accepts
+    /// connections when this returns, after it has recovered.
+    pub async fn crash_primary(&mut self) {
+        let data = self.folder.0.join("primary");
+        self.primary.crash(&self.tools, &data).await;
+    }
+
+    /// Like [`crash_primary`](Self::crash_primary), for the standby.
+    pub async fn crash_standby(&mut self) {
+        let data = self.folder.0.join("standby");
+        self.standby.crash(&self.tools, &data).await;
     }
 
     /// An empty database without tables, on the primary; the standby has it too.
@@ -104,6 +119,7 @@ impl Replicated {
 }
 
 /// The programs of one PostgreSQL, and who they run as.
+#[derive(Debug)]
 struct Tools {
     folder: PathBuf,
     account: Option<(u32, u32)>,
@@ -205,28 +221,29 @@ impl Cluster {
 
     async fn run(tools: &Tools, data: &Path) -> Self {
         let port = free_port();
-        let mut command = tools.command("postgres");
-        command.arg("-D").arg(data);
-        for setting in [
-            "listen_addresses=127.0.0.1",
-            "unix_socket_directories=",
-            "fsync=off",
-            "max_connections=50",
-            // Streaming alone should move the standby, and at once.
-            "wal_level=replica",
-            "hot_standby=on",
-            &format!("port={port}"),
-        ] {
-            command.args(["-c", setting]);
-        }
-        let process = command.spawn().expect("postgres starts");
+        let process = spawn(tools, data, port);
         let cluster = Self { port, process };
-        let options: PgConnectOptions = cluster.url().as_str().parse().expect("a URL");
+        cluster.until_it_answers().await;
+        cluster
+    }
+
+    /// Ends it without a clean shutdown, and starts it again on the same port.
+    async fn crash(&mut self, tools: &Tools, data: &Path) {
+        let ended = Command::new("sh")
+            .args(["-c", &format!("kill -s QUIT {}", self.process.id())])
+            .status();
+        assert!(ended.expect("a shell").success(), "the cluster runs");
+        self.process.wait().expect("the cluster ends");
+        self.process = spawn(tools, data, self.port);
+        self.until_it_answers().await;
+    }
+
+    async fn until_it_answers(&self) {
+        let options: PgConnectOptions = self.url().as_str().parse().expect("a URL");
         eventually("the cluster answers", async || {
             options.connect().await.is_ok()
         })
         .await;
-        cluster
     }
 
     /// Its administrative database.
@@ -247,6 +264,24 @@ impl Drop for Cluster {
         }
         let _ = self.process.wait();
     }
+}
+
+fn spawn(tools: &Tools, data: &Path, port: u16) -> Child {
+    let mut command = tools.command("postgres");
+    command.arg("-D").arg(data);
+    for setting in [
+        "listen_addresses=127.0.0.1",
+        "unix_socket_directories=",
+        "fsync=off",
+        "max_connections=50",
+        // Streaming alone should move the standby, and at once.
+        "wal_level=replica",
+        "hot_standby=on",
+        &format!("port={port}"),
+    ] {
+        command.args(["-c", setting]);
+    }
+    command.spawn().expect("postgres starts")
 }
 
 /// A port that nobody uses now.

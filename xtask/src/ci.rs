@@ -8,13 +8,14 @@ use anyhow::Context;
 
 use crate::process::{self, exit_status};
 use crate::signals::{Interrupt, Interrupted};
-use crate::{prepare, test, tools, workspace};
+use crate::{prepare, test, tools, torture, workspace};
 
 /// A check: its heading and what it does.
 type Step = (&'static str, fn(&Interrupt) -> anyhow::Result<()>);
 
-const STEPS: [Step; 6] = [
+const STEPS: [Step; 7] = [
     ("tests", tests),
+    ("torture", torture),
     ("format", format),
     ("lints", lints),
     ("documentation", documentation),
@@ -65,6 +66,18 @@ fn tests(interrupt: &Interrupt) -> anyhow::Result<()> {
         "cargo test ended with status {}",
         exit_status(status)
     );
+    Ok(())
+}
+
+/// A minute of faults under load, with choices that differ from run to run.
+fn torture(interrupt: &Interrupt) -> anyhow::Result<()> {
+    let options = torture::Options {
+        minutes: 1.0,
+        seed: None,
+        release: false,
+    };
+    let status = torture::run(&options, interrupt)?;
+    anyhow::ensure!(status.success(), "clients saw what they must not see");
     Ok(())
 }
 

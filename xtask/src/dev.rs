@@ -120,7 +120,8 @@ fn serve(
     let status = process::run("roundtrip", roundtrip.arg(&address), interrupt)?;
     anyhow::ensure!(
         status.success(),
-        "the server listens, but publishing and reading back an envelope failed ({status})"
+        "the server listens, but publishing, following and reading back an envelope failed \
+         ({status})"
     );
     println!(
         "{}",
@@ -175,7 +176,7 @@ fn welcome(
     };
     format!(
         "
-The server works: an envelope was published and read back.
+The server works: an envelope was published, arrived on an open stream, and was read back.
 
   gRPC, gRPC-Web   {address}
   metrics          http://127.0.0.1:{metrics_port}/metrics

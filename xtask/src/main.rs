@@ -11,6 +11,7 @@ mod schema;
 mod signals;
 mod test;
 mod tools;
+mod torture;
 mod workspace;
 
 use std::process::ExitCode;
@@ -59,6 +60,8 @@ enum Task {
         )]
         arguments: Vec<String>,
     },
+    /// Run two servers under load and faults, and check everything that clients saw
+    Torture(torture::Options),
     /// Run every check that a change must pass
     Ci,
 }
@@ -83,6 +86,7 @@ fn run(task: Task, interrupt: &Interrupt) -> anyhow::Result<u8> {
         Task::Bench { bench, arguments } => {
             test::bench(bench, &arguments, interrupt).map(process::exit_status)
         }
+        Task::Torture(options) => torture::run(&options, interrupt).map(process::exit_status),
         Task::Ci => ci::run(interrupt),
     }
 }

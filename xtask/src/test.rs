@@ -50,7 +50,7 @@ pub(crate) fn bench(
 
 /// Runs a command that finds a superuser's URL and the folder of the Postgres programs in its
 /// environment.
-fn beside_postgres(
+pub(crate) fn beside_postgres(
     name: &str,
     command: &mut Command,
     settings: &[&str],
