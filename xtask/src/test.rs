@@ -28,6 +28,8 @@ pub(crate) enum Bench {
     Publish,
     /// Reading them back
     Query,
+    /// Following them
+    Stream,
 }
 
 /// Runs one benchmark, on the settings that Postgres has by default.
@@ -42,6 +44,7 @@ pub(crate) fn bench(
     let name = match bench {
         Bench::Publish => "publish",
         Bench::Query => "query",
+        Bench::Stream => "stream",
     };
     let mut command = workspace::cargo(["bench", "--locked", "--bench", name, "--"]);
     command.args(arguments);
