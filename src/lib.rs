@@ -8,6 +8,7 @@ pub mod config;
 pub mod db;
 pub mod identity;
 pub mod metrics;
+pub mod outbound;
 pub mod port;
 pub mod publish;
 pub mod query;
