@@ -3,6 +3,7 @@
 //! ARCHITECTURE.md explains the floors of this house and which of its modules may use which.
 
 pub mod api;
+pub mod auth;
 pub mod clock;
 pub mod config;
 pub mod db;

@@ -33,11 +33,19 @@ macro_rules! label {
             $($(#[$value_doc])* $value,)+
         }
 
+        impl $name {
+            /// The value as it is written.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$value => $text,)+
+                }
+            }
+        }
+
         impl EncodeLabelValue for $name {
             fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> fmt::Result {
-                encoder.write_str(match self {
-                    $(Self::$value => $text,)+
-                })
+                encoder.write_str(self.name())
             }
         }
     };
@@ -97,6 +105,50 @@ label! {
         /// Anything else.
         Other = "other",
     }
+}
+
+label! {
+    /// Why authentication rejected a request.
+    AuthRejection {
+        /// No credential.
+        Missing = "missing",
+        /// A credential of another form.
+        Malformed = "malformed",
+        /// A token with another signature algorithm.
+        UnsupportedAlgorithm = "unsupported_alg",
+        /// A token or key that nobody here vouches for.
+        Untrusted = "untrusted",
+        /// A token that has ended.
+        Expired = "expired",
+        /// A token that has not begun.
+        NotYetValid = "not_yet_valid",
+        /// A token for others.
+        Audience = "audience",
+        /// A token of others.
+        Issuer = "issuer",
+        /// A token without a required scope.
+        Scope = "scope",
+    }
+}
+
+label! {
+    /// How a refresh of the key set ended.
+    RefreshResult {
+        /// The set was replaced.
+        Ok = "ok",
+        /// The set was kept.
+        Error = "error",
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct AuthRejectionLabel {
+    reason: AuthRejection,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RefreshLabel {
+    result: RefreshResult,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -199,6 +251,9 @@ pub struct Metrics {
     publish_rejections: Family<ReasonLabel, Counter>,
     database_errors: Family<KindLabel, Counter>,
     released_open_transactions: Counter,
+    auth_rejections: Family<AuthRejectionLabel, Counter>,
+    auth_refreshes: Family<RefreshLabel, Counter>,
+    auth_keys: Gauge<u64, AtomicU64>,
     ready: Gauge<u64, AtomicU64>,
 }
 
@@ -221,6 +276,9 @@ impl Metrics {
             publish_rejections: Family::default(),
             database_errors: Family::default(),
             released_open_transactions: Counter::default(),
+            auth_rejections: Family::default(),
+            auth_refreshes: Family::default(),
+            auth_keys: Gauge::default(),
             ready: Gauge::default(),
         };
         metrics.register(version);
@@ -231,6 +289,7 @@ impl Metrics {
     fn register(&mut self, version: &str) {
         self.register_grpc();
         self.streams.register(&mut self.registry);
+        self.register_auth();
         let registry = &mut self.registry;
         registry.register(
             "xmtp_db_released_open_transactions",
@@ -298,6 +357,25 @@ impl Metrics {
         );
     }
 
+    fn register_auth(&mut self) {
+        let registry = &mut self.registry;
+        registry.register(
+            "xmtp_auth_rejections",
+            "Authentication rejections by reason",
+            self.auth_rejections.clone(),
+        );
+        registry.register(
+            "xmtp_auth_jwks_refresh",
+            "JWKS refresh attempts by result",
+            self.auth_refreshes.clone(),
+        );
+        registry.register(
+            "xmtp_auth_keys",
+            "Loaded JWT verification keys",
+            self.auth_keys.clone(),
+        );
+    }
+
     /// The metrics of one RPC.
     #[must_use]
     pub fn of_rpc(&self, rpc: Rpc) -> RpcMetrics {
@@ -339,6 +417,25 @@ impl Metrics {
     /// Counts a connection that came back to its pool inside a transaction (ARC-060).
     pub fn released_open_transaction(&self) {
         self.released_open_transactions.inc();
+    }
+
+    /// Counts a request that authentication rejected.
+    pub fn auth_rejected(&self, reason: AuthRejection) {
+        self.auth_rejections
+            .get_or_create(&AuthRejectionLabel { reason })
+            .inc();
+    }
+
+    /// Counts a refresh of the key set.
+    pub fn jwks_refreshed(&self, result: RefreshResult) {
+        self.auth_refreshes
+            .get_or_create(&RefreshLabel { result })
+            .inc();
+    }
+
+    /// Says how many keys for tokens are in use.
+    pub fn auth_keys(&self, keys: usize) {
+        self.auth_keys.set(u64::try_from(keys).unwrap_or(u64::MAX));
     }
 
     /// Says whether the server reports `SERVING`.

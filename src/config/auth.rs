@@ -101,6 +101,13 @@ impl Algorithm {
     ];
     const EXPECTED: &'static str = "RS256, RS384, RS512, ES256, ES384 or EdDSA";
 
+    /// Reads a name; case counts.
+    #[must_use]
+    pub fn parse(name: &str) -> Option<Self> {
+        let (_, algorithm) = Self::WORDS.into_iter().find(|(word, _)| *word == name)?;
+        Some(algorithm)
+    }
+
     /// The name of RFC 7518 and RFC 8037.
     #[must_use]
     pub const fn name(self) -> &'static str {
