@@ -18,11 +18,13 @@ use tracing::{error, info, warn};
 
 use crate::api::health::{Phase, Readiness};
 use crate::api::{self, ConfigurationApi, Services, TooLarge};
+use crate::auth::{self, Access};
 use crate::clock::Clock;
 use crate::config::{self, Config, Secret};
 use crate::db::{self, Database, MigrateError, Observer};
 use crate::identity::{NoRoutes, Wallets};
 use crate::metrics::Metrics;
+use crate::outbound::Trust;
 use crate::port::{BindError, Port};
 use crate::publish::{self, Publisher, Retention};
 use crate::query::Queries;
@@ -61,6 +63,12 @@ pub enum Error {
     /// The runtime or the signal handlers cannot be made.
     #[error("the operating system refused the runtime or its signal handlers")]
     Runtime(#[source] std::io::Error),
+    /// Authentication.
+    #[error(transparent)]
+    Auth(#[from] auth::Error),
+    /// The key set is older than it may be, before or after the server served.
+    #[error("the key set could not be refreshed within auth.jwks_max_stale_seconds")]
+    StaleKeys,
     /// The public configuration.
     #[error(transparent)]
     PublicConfiguration(#[from] TooLarge),
@@ -88,6 +96,8 @@ pub struct Surroundings {
     pub clock: Clock,
     /// Asks contract wallets.
     pub wallets: Arc<dyn Verify>,
+    /// The certificate authorities of other servers.
+    pub trust: Trust,
 }
 
 impl Surroundings {
@@ -97,6 +107,7 @@ impl Surroundings {
         Self {
             clock: Clock::system(),
             wallets: Arc::new(NoRoutes),
+            trust: Trust::Machine,
         }
     }
 }
@@ -131,12 +142,14 @@ async fn run_until_signal(config: Config) -> Result<(), Error> {
         return Ok(());
     };
     let running = running?;
-    let result = tokio::select! {
-        () = stop.cancelled() => Ok(()),
-        () = running.port_closed.cancelled() => Err(Error::PortClosed),
-        () = running.streams_ended.cancelled() => Err(Error::StreamsEnded),
+    let stale = running.access.stale();
+    let (reason, result) = tokio::select! {
+        () = stop.cancelled() => ("signal", Ok(())),
+        () = stale.cancelled() => ("stale_keys", Err(Error::StaleKeys)),
+        () = running.port_closed.cancelled() => ("fatal", Err(Error::PortClosed)),
+        () = running.streams_ended.cancelled() => ("fatal", Err(Error::StreamsEnded)),
     };
-    info!(requested = result.is_ok(), "shutting down");
+    info!(reason, "shutting down");
     if running.stop().await {
         info!("drained");
     } else {
@@ -173,6 +186,8 @@ pub struct Running {
     address: SocketAddr,
     metrics_address: Option<SocketAddr>,
     readiness: Readiness,
+    /// Keeps the keys of callers fresh, and knows when they are too old.
+    access: Access,
     database: Database,
     /// Ends the gRPC port.
     stop: CancellationToken,
@@ -210,9 +225,18 @@ pub async fn start(config: Config, surroundings: Surroundings) -> Result<Running
         }
         None => None,
     };
-    let configuration = ConfigurationApi::new(&config, VERSION)?;
-    let database = open_database(&config, &metrics).await?;
-    let (streams, supervise) = open_streams(&config, &surroundings, &database, &metrics).await?;
+    let clock = surroundings.clock.clone();
+    let trust = surroundings.trust.clone();
+    let access = auth::open(config.auth.as_ref(), clock, trust, &metrics).await?;
+    let configuration = ConfigurationApi::new(&config, access.published(), VERSION)?;
+    // Migrations, replicas and recovery may take longer than keys stay fresh.
+    let stale = access.stale();
+    let opened = stale.run_until_cancelled(async {
+        let database = open_database(&config, &metrics).await?;
+        let streams = open_streams(&config, &surroundings, &database, &metrics).await?;
+        Ok::<_, Error>((database, streams))
+    });
+    let (database, (streams, supervise)) = opened.await.ok_or(Error::StaleKeys)??;
     // Until the start has succeeded, leaving this function ends the streams' tasks too.
     let stop_streams = streams.stop_on_drop();
     let (supervisor, streams_ended) = watched(supervise);
@@ -230,7 +254,12 @@ pub async fn start(config: Config, surroundings: Surroundings) -> Result<Running
     let port = Port::bind("gRPC", config.server.listen).await?;
     let address = port.address();
     let stop = CancellationToken::new();
-    let (service, gate) = stack(services.routes(), metrics, config.server.request_logger);
+    let (service, gate) = stack(
+        services.routes(),
+        access.authenticator(),
+        metrics,
+        config.server.request_logger,
+    );
     let serve = server::serve(port, service, config.limits.max_http2_streams, stop.clone());
     let (serving, port_closed) = watched(serve);
     readiness.report(Phase::Serving);
@@ -241,6 +270,7 @@ pub async fn start(config: Config, surroundings: Surroundings) -> Result<Running
         address,
         metrics_address,
         readiness,
+        access,
         database,
         stop,
         stop_metrics,
@@ -390,7 +420,11 @@ fn services(
     configuration: ConfigurationApi,
     metrics: Arc<Metrics>,
 ) -> Services {
-    let Surroundings { clock, wallets } = surroundings;
+    let Surroundings {
+        clock,
+        wallets,
+        trust: _,
+    } = surroundings;
     let publisher = Publisher::new(publish::Parts {
         database: database.clone(),
         limits: config.limits.clone(),

@@ -9,6 +9,7 @@ use prost::Message as _;
 use tonic::{Request, Response, Status};
 
 use super::generated::xmtp::backend::v1::configuration_service_server::ConfigurationService;
+use crate::auth::PublishedKey;
 use crate::config::Config;
 
 /// Bytes that the public configuration may have when encoded. Bounds the lists in it.
@@ -30,13 +31,13 @@ pub struct ConfigurationApi {
 }
 
 impl ConfigurationApi {
-    /// Publishes the public part of the configuration.
+    /// Publishes the public part of the configuration, and the keys that verify tokens now.
     ///
     /// # Errors
     ///
     /// [`TooLarge`].
-    pub fn new(config: &Config, version: &str) -> Result<Self, TooLarge> {
-        let response = public_configuration(config, version);
+    pub fn new(config: &Config, keys: &[PublishedKey], version: &str) -> Result<Self, TooLarge> {
+        let response = public_configuration(config, keys, version);
         let bytes = response.encoded_len();
         if bytes > MAX_PUBLIC_CONFIGURATION_BYTES {
             return Err(TooLarge { bytes });
@@ -55,7 +56,11 @@ impl ConfigurationService for ConfigurationApi {
     }
 }
 
-fn public_configuration(config: &Config, version: &str) -> GetConfigurationResponse {
+fn public_configuration(
+    config: &Config,
+    keys: &[PublishedKey],
+    version: &str,
+) -> GetConfigurationResponse {
     GetConfigurationResponse {
         identifier: config.server.identifier.clone(),
         server_version: version.to_owned(),
@@ -65,7 +70,7 @@ fn public_configuration(config: &Config, version: &str) -> GetConfigurationRespo
             .as_ref()
             .map(ToString::to_string)
             .unwrap_or_default(),
-        auth: Some(auth(config)),
+        auth: Some(auth(config, keys)),
         retention: Some(RetentionConfiguration {
             group_message_seconds: config.retention.group_message_seconds,
             welcome_seconds: config.retention.welcome_seconds,
@@ -82,18 +87,17 @@ fn public_configuration(config: &Config, version: &str) -> GetConfigurationRespo
 }
 
 /// Empty unless authentication is on; a loaded configuration holds the table only then.
-fn auth(config: &Config) -> AuthConfiguration {
+fn auth(config: &Config, keys: &[PublishedKey]) -> AuthConfiguration {
     let Some(auth) = &config.auth else {
         return AuthConfiguration::default();
     };
     AuthConfiguration {
         enabled: true,
-        keys: auth
-            .keys
+        keys: keys
             .iter()
             .map(|key| SigningKey {
                 kid: key.kid.clone(),
-                alg: key.alg.name().to_owned(),
+                alg: key.algorithm.name().to_owned(),
             })
             .collect(),
         audiences: auth.audiences.clone().unwrap_or_default(),

@@ -1,7 +1,7 @@
 //! What a document may say that this build does not do.
 //!
-//! A configured feature that is silently absent would mislead an operator, about authentication
-//! most of all; so startup refuses it by name.
+//! A configured feature that is silently absent would mislead an operator; so startup refuses it by
+//! name.
 
 use super::Config;
 use super::error::Error;
@@ -14,7 +14,6 @@ impl Config {
     pub fn unsupported(&self) -> Result<(), Error> {
         let telemetry = &self.telemetry;
         let features = [
-            ("auth.enabled", self.auth.is_some(), "authenticate callers"),
             ("push", self.push.is_some(), "deliver push notifications"),
             (
                 "chains",

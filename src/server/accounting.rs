@@ -39,6 +39,8 @@ pub(super) fn open_span(head: &Parts) -> RequestSpan {
         rpc.method = rpc.method(),
         rpc.grpc.status_code = field::Empty,
         request_id = field::Empty,
+        // The name of the API key, when the request is admitted by one.
+        auth.principal = field::Empty,
     );
     if let Some(id) = head.extensions.get::<RequestId>() {
         span.record("request_id", field::display(id));

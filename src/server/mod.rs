@@ -4,6 +4,7 @@
 //! This room knows transport and nothing of envelopes: what is served is handed to it.
 
 mod accounting;
+mod admission;
 mod listener;
 mod serve;
 mod stack;

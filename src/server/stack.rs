@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use http::HeaderName;
+use layers::admission::AdmissionLayer;
 use layers::completion::CompletionLayer;
 use layers::count_bytes::CountBytesLayer;
 use layers::drain::{self, DrainHandle};
@@ -20,6 +21,8 @@ use tower::ServiceBuilder;
 
 use super::Serve;
 use super::accounting::{Counting, complete, measured, open_span};
+use super::admission::{Gatekeeper, PUBLIC};
+use crate::auth::Authenticator;
 use crate::metrics::Metrics;
 
 /// Paths that are answered whatever happens: a balancer has to see that the server is stopping.
@@ -34,12 +37,19 @@ const EXPOSED_HEADERS: [HeaderName; 4] = [
 ];
 
 /// Puts the layers in front of the routes. The handle closes the drain gate.
+///
+/// Without an authenticator everybody is admitted, and no credential is read.
 pub fn stack(
     routes: Routes,
+    authenticator: Option<Arc<Authenticator>>,
     metrics: Arc<Metrics>,
     request_logger: bool,
 ) -> (impl Serve, DrainHandle) {
     let (drain, gate) = drain::gate(ALWAYS_ANSWERED);
+    let gatekeeper = authenticator.map(|authenticator| Gatekeeper {
+        authenticator,
+        metrics: Arc::clone(&metrics),
+    });
     let service = ServiceBuilder::new()
         // Answers a browser's preflight before it is counted, logged or refused, and lets pages of
         // other origins read every answer, refusals included.
@@ -57,9 +67,9 @@ pub fn stack(
         .layer(GrpcMetricsLayer::new(measured, Counting(metrics)))
         // Counts bytes as they travel: outside the translation, where gRPC-Web trailers are body.
         .layer(CountBytesLayer)
-        // Place of admission: by path, before the gate, so that a bad credential is told so, and
-        // before the translation, which would answer 400 or 405 by itself.
-        //
+        // Admits by path. Before the gate, so that a bad credential is told so, and before the
+        // translation, which would answer 400 or 405 by itself.
+        .layer(AdmissionLayer::new(gatekeeper, PUBLIC))
         // Refuses what arrives after shutdown began, and knows when nothing is left.
         .layer(drain)
         // Turns gRPC-Web of both forms into gRPC, and the answer back.

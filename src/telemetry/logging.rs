@@ -15,6 +15,10 @@ use crate::config::{LogFormat, LogLevel};
 /// The crates whose own events follow the configured level.
 const OWN_TARGETS: [&str; 3] = ["xmtp_backend", "envelope", "layers"];
 
+/// The target of events that are written with their own fields alone, without those of the spans
+/// around them.
+pub const WITHOUT_SPANS: &str = "xmtp_backend::without_spans";
+
 /// Starts logging for the whole process, until the guard is dropped.
 ///
 /// Lines are written by a thread of their own. When whoever reads them falls too far behind, lines
@@ -28,16 +32,25 @@ pub fn install(level: LogLevel, format: LogFormat) -> Result<WorkerGuard, TryIni
     let level = filter(level);
     let targets = Targets::new()
         .with_default(level.min(LevelFilter::WARN))
-        .with_targets(OWN_TARGETS.map(|target| (target, level)));
-    let lines = fmt::layer()
-        .with_writer(writer)
-        .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stdout()));
-    let lines = match format {
-        LogFormat::Text => lines.boxed(),
-        LogFormat::Json => lines.json().flatten_event(true).boxed(),
+        .with_targets(OWN_TARGETS.map(|target| (target, level)))
+        .with_target(WITHOUT_SPANS, LevelFilter::OFF);
+    let alone = Targets::new().with_target(WITHOUT_SPANS, level);
+    let ansi = std::io::IsTerminal::is_terminal(&std::io::stdout());
+    let lines = || fmt::layer().with_writer(writer.clone()).with_ansi(ansi);
+    let (lines, lines_alone) = match format {
+        LogFormat::Text => (lines().boxed(), lines().boxed()),
+        LogFormat::Json => {
+            let lines = || lines().json().flatten_event(true);
+            // The writer of JSON adds the current span even to an event that says it has no parent.
+            let alone = lines().with_current_span(false).with_span_list(false);
+            (lines().boxed(), alone.boxed())
+        }
     };
     tracing_subscriber::registry()
-        .with(lines.with_filter(targets))
+        .with(vec![
+            lines.with_filter(targets),
+            lines_alone.with_filter(alone),
+        ])
         .try_init()?;
     Ok(guard)
 }

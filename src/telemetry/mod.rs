@@ -4,4 +4,4 @@ mod exposition;
 mod logging;
 
 pub use exposition::serve_metrics;
-pub use logging::install;
+pub use logging::{WITHOUT_SPANS, install};

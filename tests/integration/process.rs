@@ -202,9 +202,7 @@ async fn unusable_arguments_and_documents_end_the_process_at_once() {
 /// What this build does not have is refused by its key, before anything is opened (ARC-100).
 #[tokio::test]
 async fn features_that_are_not_there_are_refused_by_name() {
-    let key = format!("auth.api_keys.ops = \"{PASSWORD}-{PASSWORD}\"");
     let cases = [
-        (format!("auth.enabled = true\n{key}"), "auth.enabled"),
         (
             "push.http.allowed_domains = [\"example.org\"]".to_owned(),
             "push",

@@ -74,21 +74,18 @@ fn webhook_domain_is_a_host_name() {
 /// per feature, and a document with everything that is built.
 #[test]
 fn unbuilt_feature_is_refused_by_name() {
-    load_with(&["auth.enabled = false", "limits.max_push_topics = 5"])
-        .unwrap()
-        .unsupported()
-        .unwrap();
-    let cases: [(&[&str], &str); 5] = [
+    load_with(&[
+        "auth.enabled = true",
+        r#"auth.jwks_url = "https://issuer.example""#,
+        "limits.max_push_topics = 5",
+    ])
+    .unwrap()
+    .unsupported()
+    .unwrap();
+    let cases: [(&[&str], &str); 4] = [
         (
             &["push = {}"],
             "push: this build does not deliver push notifications",
-        ),
-        (
-            &[
-                "auth.enabled = true",
-                r#"auth.jwks_url = "https://issuer.example""#,
-            ],
-            "auth.enabled: this build does not authenticate callers",
         ),
         (
             &[r#"chains."eip155:1" = "https://rpc.example""#],
