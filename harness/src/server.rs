@@ -10,10 +10,12 @@ use envelope::wire::xmtp::backend::v1::{ClientEnvelope, PublishRequest, PublishR
 use http::Request;
 use http_body_util::{BodyExt as _, Full};
 use prost::Message;
+use rustls::pki_types::CertificateDer;
 use tokio::task::JoinHandle;
 use tonic::Status;
 use xmtp_backend::clock::Clock;
 use xmtp_backend::config::Config;
+use xmtp_backend::outbound::Trust;
 use xmtp_backend::run::{self, Running, Surroundings};
 
 use super::{Form, Http, TestDatabase, Transport, WebCall};
@@ -65,6 +67,14 @@ impl TestServer {
 
     /// The value of one series of its metrics, labels included; 0 for one that is not there yet.
     pub async fn metric(&self, series: &str) -> u64 {
+        let text = self.exposition().await;
+        text.lines()
+            .find_map(|line| line.strip_prefix(series)?.strip_prefix(' '))
+            .map_or(0, |value| value.parse().expect("a whole number"))
+    }
+
+    /// The text of its metrics.
+    pub async fn exposition(&self) -> String {
         let address = self.metrics_address();
         let request = Request::get(format!("http://{address}/metrics"))
             .header("host", address.to_string())
@@ -77,10 +87,7 @@ impl TestServer {
         };
         let body = call.send(request).await.into_body().collect().await;
         let text = body.expect("the whole exposition").to_bytes();
-        let text = std::str::from_utf8(&text).expect("an exposition is text");
-        text.lines()
-            .find_map(|line| line.strip_prefix(series)?.strip_prefix(' '))
-            .map_or(0, |value| value.parse().expect("a whole number"))
+        String::from_utf8(text.into()).expect("an exposition is text")
     }
 
     /// Calls `Service/Method` over native gRPC.
@@ -146,6 +153,12 @@ impl TestServerBuilder {
     /// Asks this verifier instead of a chain.
     pub fn wallets(mut self, wallets: impl Verify + 'static) -> Self {
         self.surroundings.wallets = Arc::new(wallets);
+        self
+    }
+
+    /// Trusts these certificate authorities of other servers instead of the machine's.
+    pub fn trust(mut self, authorities: Vec<CertificateDer<'static>>) -> Self {
+        self.surroundings.trust = Trust::Only(authorities);
         self
     }
 

@@ -2,9 +2,11 @@
 
 use std::net::SocketAddr;
 
+use http::HeaderMap;
 use http::uri::PathAndQuery;
 use prost::Message;
 use tonic::Status;
+use tonic::metadata::MetadataMap;
 use tonic::transport::{Channel, Endpoint};
 use tonic_prost::ProstCodec;
 
@@ -58,16 +60,44 @@ impl Transport {
         Q: Message + Clone + 'static,
         A: Message + Default + 'static,
     {
+        self.call_with(address, path, &HeaderMap::new(), request)
+            .await
+    }
+
+    /// Like [`call_path`](Self::call_path), with request headers.
+    pub async fn call_with<Q, A>(
+        self,
+        address: SocketAddr,
+        path: &str,
+        headers: &HeaderMap,
+        request: &Q,
+    ) -> Result<A, Status>
+    where
+        Q: Message + Clone + 'static,
+        A: Message + Default + 'static,
+    {
         let web = |http, form| WebCall {
             address,
             http,
             form,
         };
         match self {
-            Self::Native => native(channel(address).await, path, request).await,
-            Self::WebHttp1 => web(Http::One, Form::Binary).unary(path, request).await,
-            Self::WebTextHttp1 => web(Http::One, Form::Text).unary(path, request).await,
-            Self::WebHttp2 => web(Http::Two, Form::Binary).unary(path, request).await,
+            Self::Native => native(channel(address).await, path, headers, request).await,
+            Self::WebHttp1 => {
+                web(Http::One, Form::Binary)
+                    .unary(path, headers, request)
+                    .await
+            }
+            Self::WebTextHttp1 => {
+                web(Http::One, Form::Text)
+                    .unary(path, headers, request)
+                    .await
+            }
+            Self::WebHttp2 => {
+                web(Http::Two, Form::Binary)
+                    .unary(path, headers, request)
+                    .await
+            }
         }
     }
 }
@@ -86,7 +116,12 @@ pub async fn channel(address: SocketAddr) -> Channel {
         .expect("the server accepts connections")
 }
 
-async fn native<Q, A>(channel: Channel, path: &str, request: &Q) -> Result<A, Status>
+async fn native<Q, A>(
+    channel: Channel,
+    path: &str,
+    headers: &HeaderMap,
+    request: &Q,
+) -> Result<A, Status>
 where
     Q: Message + Clone + 'static,
     A: Message + Default + 'static,
@@ -95,8 +130,8 @@ where
     client.ready().await.expect("the connection is usable");
     let path = PathAndQuery::try_from(path).expect("a path");
     let codec = ProstCodec::<Q, A>::default();
-    let answer = client
-        .unary(tonic::Request::new(request.clone()), path, codec)
-        .await?;
+    let mut request = tonic::Request::new(request.clone());
+    *request.metadata_mut() = MetadataMap::from_headers(headers.clone());
+    let answer = client.unary(request, path, codec).await?;
     Ok(answer.into_inner())
 }

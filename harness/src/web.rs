@@ -54,8 +54,13 @@ pub struct WebCall {
 }
 
 impl WebCall {
-    /// One request message, one response message.
-    pub async fn unary<Q, A>(self, path: &str, request: &Q) -> Result<A, Status>
+    /// One request message with these headers, one response message.
+    pub async fn unary<Q, A>(
+        self,
+        path: &str,
+        headers: &HeaderMap,
+        request: &Q,
+    ) -> Result<A, Status>
     where
         Q: Message,
         A: Message + Default,
@@ -102,13 +107,14 @@ impl WebCall {
             Form::Binary => body.freeze(),
             Form::Text => STANDARD.encode(&body).into(),
         };
-        let request = Request::post(format!("http://{}{path}", self.address))
+        let mut request = Request::post(format!("http://{}{path}", self.address))
             .header("host", self.address.to_string())
             .header("content-type", self.form.content_type())
             .header("accept", self.form.content_type())
             .header("x-grpc-web", "1")
             .body(Full::new(body))
             .expect("a well-formed request");
+        request.headers_mut().extend(headers.clone());
 
         let response = self.send(request).await;
         assert_eq!(

@@ -7,6 +7,10 @@
     reason = "a test fails by panicking, and so may its helpers"
 )]
 
+mod auth;
+mod auth_keys;
+mod auth_paths;
+mod auth_secrets;
 mod captures;
 mod configuration;
 mod given;

@@ -3,6 +3,7 @@
 
 use std::io::Read;
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -25,6 +26,8 @@ pub(crate) struct Process {
     child: Child,
     output: Arc<Mutex<String>>,
     readers: Vec<JoinHandle<()>>,
+    /// The file with the authority that it trusts.
+    authority: Option<PathBuf>,
 }
 
 /// Arguments, and variables with their values.
@@ -58,6 +61,7 @@ impl Process {
             child,
             output,
             readers,
+            authority: None,
         }
     }
 
@@ -66,7 +70,29 @@ impl Process {
         Self::start(&["--config", document], &[])
     }
 
-    fn output(&self) -> String {
+    /// Starts it with an inline document and these variables, on a machine that trusts one
+    /// certificate authority alone.
+    pub(crate) fn trusting(
+        authority_pem: &str,
+        document: &str,
+        variables: &[(&str, &str)],
+    ) -> Self {
+        let name = format!("xmtp-backend-authority-{}.pem", uuid::Uuid::new_v4());
+        let path = std::env::temp_dir().join(name);
+        std::fs::write(&path, authority_pem).unwrap();
+        let trusted = [("SSL_CERT_FILE", path.to_str().unwrap())];
+        let mut process = Self::start(&["--config", document], &[&trusted, variables].concat());
+        process.authority = Some(path);
+        process
+    }
+
+    /// Whether it has ended.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
+    }
+
+    /// What it has written so far, to either output.
+    pub(crate) fn output(&self) -> String {
         self.output.lock().unwrap().clone()
     }
 
@@ -119,6 +145,9 @@ impl Drop for Process {
         // Fails when it has ended, which is what is wanted.
         let _ = self.child.kill();
         let _ = self.child.wait();
+        if let Some(path) = &self.authority {
+            let _ = std::fs::remove_file(path);
+        }
     }
 }
 
@@ -133,6 +162,11 @@ fn collect(mut pipe: impl Read + Send + 'static, output: Arc<Mutex<String>>) -> 
 }
 
 impl Ended {
+    /// Everything that it wrote.
+    pub(crate) fn output(&self) -> &str {
+        &self.output
+    }
+
     /// Checks the exit status and one line of the output, and that no secret is in it.
     pub(crate) fn check(&self, status: i32, text: &str) {
         let Self { output, .. } = self;
