@@ -54,7 +54,6 @@ impl Gatekeeper {
         self.metrics.auth_rejected(reason);
         debug!(
             target: telemetry::WITHOUT_SPANS,
-            parent: None,
             request_id = id.map(field::display),
             reason = reason.name(),
             "request rejected"

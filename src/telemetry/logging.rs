@@ -34,22 +34,20 @@ pub fn install(level: LogLevel, format: LogFormat) -> Result<WorkerGuard, TryIni
         .with_default(level.min(LevelFilter::WARN))
         .with_targets(OWN_TARGETS.map(|target| (target, level)))
         .with_target(WITHOUT_SPANS, LevelFilter::OFF);
+    // A layer sees only the spans that its filter admits: this one sees none.
     let alone = Targets::new().with_target(WITHOUT_SPANS, level);
     let ansi = std::io::IsTerminal::is_terminal(&std::io::stdout());
-    let lines = || fmt::layer().with_writer(writer.clone()).with_ansi(ansi);
-    let (lines, lines_alone) = match format {
-        LogFormat::Text => (lines().boxed(), lines().boxed()),
-        LogFormat::Json => {
-            let lines = || lines().json().flatten_event(true);
-            // The writer of JSON adds the current span even to an event that says it has no parent.
-            let alone = lines().with_current_span(false).with_span_list(false);
-            (lines().boxed(), alone.boxed())
+    let lines = || {
+        let lines = fmt::layer().with_writer(writer.clone()).with_ansi(ansi);
+        match format {
+            LogFormat::Text => lines.boxed(),
+            LogFormat::Json => lines.json().flatten_event(true).boxed(),
         }
     };
     tracing_subscriber::registry()
         .with(vec![
-            lines.with_filter(targets),
-            lines_alone.with_filter(alone),
+            lines().with_filter(targets),
+            lines().with_filter(alone),
         ])
         .try_init()?;
     Ok(guard)
