@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::header::{ACCEPT, CONTENT_TYPE};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderValue, Method, Request, StatusCode};
 use http_body::Body;
 use http_body_util::{BodyExt as _, Full};
@@ -137,6 +137,9 @@ fn request(method: Method, target: &Target, body: Bytes) -> Request<Full<Bytes>>
     *request.method_mut() = method;
     *request.uri_mut() = target.uri().clone();
     request.headers_mut().insert(ACCEPT, JSON);
+    if let Some(value) = target.authorization() {
+        request.headers_mut().insert(AUTHORIZATION, value.clone());
+    }
     request
 }
 
