@@ -399,7 +399,7 @@ async fn open_streams(
     surroundings: &Surroundings,
     database: &Database,
     metrics: &Arc<Metrics>,
-) -> Result<(Streams, impl Future<Output = ()> + Send + 'static), Error> {
+) -> Result<(Streams, impl Future<Output = ()> + Send + use<>), Error> {
     let parts = streams::Parts {
         database: database.clone(),
         max_connections: config.database.max_connections,

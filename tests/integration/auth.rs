@@ -11,6 +11,7 @@ use harness::{
 use http::HeaderMap;
 use serde_json::{Value, json};
 use tonic::{Code, Status};
+use xmtp_backend::config::Config;
 
 use crate::given::message;
 
@@ -223,6 +224,27 @@ async fn without_authentication_no_credential_is_read() {
         server.stop().await;
     }
     assert_eq!(keys.requests(), 0);
+}
+
+/// Goal: what the documentation shows can be configured. Method: load each of its examples, with its
+/// variables set; each has authentication on.
+#[test]
+fn the_examples_of_the_documentation_are_accepted() {
+    let text = include_str!("../../docs/authentication.md");
+    let examples = text.split("```toml\n").skip(1);
+    let examples: Vec<_> = examples
+        .filter_map(|rest| rest.split("```").next())
+        .collect();
+    assert_eq!(examples.len(), 3);
+    for example in examples {
+        let document = format!(
+            "server.identifier = \"org.example\"\ndatabase.url = \"postgres://x/y\"\n{example}"
+        );
+        let key = |name: &str| format!("{name}-0123456789-0123456789-0123456789").into();
+        let variable = |name: &str| name.ends_with("_KEY").then(|| key(name));
+        let config = Config::parse(&document, &variable).unwrap();
+        assert!(config.auth.is_some_and(|auth| auth.enabled), "{example}");
+    }
 }
 
 /// Goal: during shutdown a bad credential is still told so, and a good one is told of the shutdown.
