@@ -247,6 +247,20 @@ async fn a_process_without_keys_never_serves() {
     database.drop().await;
 }
 
+/// Goal: a list of authorities that was named and cannot be used does not make the server trust
+/// others. Method: a process with a file that holds none.
+#[tokio::test]
+async fn an_empty_list_of_authorities_trusts_nobody() {
+    let source = KeyServer::start(keys(&[Signer::RsaA.jwk("a", "RS256")])).await;
+    let database = TestDatabase::create_bare().await;
+    let document = listening(&database.url(), "127.0.0.1:0", &source, "");
+    let ended = Process::trusting("", &document, &[]).end().await;
+    ended.check(1, "no certificate authority can be read");
+    ended.check(1, "the key set could not be fetched cause=\"connect\"");
+    assert_eq!(source.requests(), 0);
+    database.drop().await;
+}
+
 /// Goal: keys that are too old end the process like a signal, but with 1: watchers hear of it, open
 /// calls end. Method: a server that breaks once the process serves.
 #[tokio::test]
