@@ -65,7 +65,7 @@ impl WebCall {
         Q: Message,
         A: Message + Default,
     {
-        let response = self.ask(path, std::slice::from_ref(request)).await;
+        let response = self.ask(path, headers, std::slice::from_ref(request)).await;
         let headers = response.headers().clone();
         let body = response
             .into_body()
@@ -82,7 +82,7 @@ impl WebCall {
         Q: Message,
         A: Message + Default,
     {
-        let response = self.ask(path, requests).await;
+        let response = self.ask(path, &HeaderMap::new(), requests).await;
         if let Some(status) = Status::from_header_map(response.headers()) {
             return Err(status);
         }
@@ -95,7 +95,12 @@ impl WebCall {
         })
     }
 
-    async fn ask<Q: Message>(self, path: &str, requests: &[Q]) -> Response<Incoming> {
+    async fn ask<Q: Message>(
+        self,
+        path: &str,
+        headers: &HeaderMap,
+        requests: &[Q],
+    ) -> Response<Incoming> {
         let mut body = BytesMut::new();
         for request in requests {
             let message = request.encode_to_vec();
