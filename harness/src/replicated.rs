@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use sqlx::postgres::{PgConnectOptions, PgConnection};
-use sqlx::{ConnectOptions as _, Connection as _};
+use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _};
 use url::Url;
 
 use super::database::superuser_url;
@@ -25,8 +25,7 @@ pub struct Replicated {
     // Fields are dropped in order: the standby first, the folder last.
     standby: Cluster,
     primary: Cluster,
-    folder: Folder,
-    tools: Tools,
+    _folder: Folder,
 }
 
 impl Replicated {
@@ -43,22 +42,19 @@ impl Replicated {
         Self {
             standby,
             primary,
-            folder,
-            tools,
+            _folder: folder,
         }
     }
 
     /// Stops the primary as if its processes had been killed, and starts it again at once. It accepts
     /// connections when this returns, after it has recovered.
     pub async fn crash_primary(&mut self) {
-        let data = self.folder.0.join("primary");
-        self.primary.crash(&self.tools, &data).await;
+        self.primary.crash().await;
     }
 
     /// Like [`crash_primary`](Self::crash_primary), for the standby.
     pub async fn crash_standby(&mut self) {
-        let data = self.folder.0.join("standby");
-        self.standby.crash(&self.tools, &data).await;
+        self.standby.crash().await;
     }
 
     /// An empty database without tables, on the primary; the standby has it too.
@@ -105,6 +101,26 @@ impl Replicated {
         assert!(self.on_standby("SELECT pg_wal_replay_resume()").await);
     }
 
+    /// Returns when the standby shows everything that the primary shows now.
+    pub async fn catch_up(&self) {
+        let written: String = scalar(&self.primary, "SELECT pg_current_wal_lsn()::text").await;
+        let statement = format!("SELECT pg_last_wal_replay_lsn() >= '{written}'::pg_lsn");
+        eventually("the standby catches up", async || {
+            scalar(&self.standby, &statement).await
+        })
+        .await;
+    }
+
+    /// Makes the standby a primary of its own.
+    pub async fn promote(&self) {
+        assert!(scalar::<bool>(&self.standby, "SELECT pg_promote()").await);
+    }
+
+    /// Stops the standby and starts it again, at the same address.
+    pub async fn restart_standby(&mut self) {
+        self.standby.restart().await;
+    }
+
     /// Runs a statement on the standby, and tells whether it succeeded.
     async fn on_standby(&self, statement: &'static str) -> bool {
         let options: PgConnectOptions = self.standby.url().as_str().parse().expect("a URL");
@@ -118,8 +134,23 @@ impl Replicated {
     }
 }
 
+/// The one value of a statement in an administrative database.
+async fn scalar<T>(cluster: &Cluster, statement: &str) -> T
+where
+    T: for<'r> sqlx::Decode<'r, sqlx::Postgres> + sqlx::Type<sqlx::Postgres> + Send + Unpin,
+{
+    let options: PgConnectOptions = cluster.url().as_str().parse().expect("a URL");
+    let mut connection = options.connect().await.expect("the cluster answers");
+    let value = sqlx::query_scalar(AssertSqlSafe(statement.to_owned()))
+        .fetch_one(&mut connection)
+        .await
+        .expect("a statement of the harness");
+    connection.close().await.expect("a healthy session");
+    value
+}
+
 /// The programs of one PostgreSQL, and who they run as.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Tools {
     folder: PathBuf,
     account: Option<(u32, u32)>,
@@ -188,6 +219,8 @@ impl Drop for Folder {
 /// One running PostgreSQL.
 #[derive(Debug)]
 struct Cluster {
+    tools: Tools,
+    data: PathBuf,
     port: u16,
     process: Child,
 }
@@ -221,20 +254,33 @@ impl Cluster {
 
     async fn run(tools: &Tools, data: &Path) -> Self {
         let port = free_port();
-        let process = spawn(tools, data, port);
-        let cluster = Self { port, process };
+        let cluster = Self {
+            tools: tools.clone(),
+            data: data.to_owned(),
+            port,
+            process: Self::spawn(tools, data, port),
+        };
         cluster.until_it_answers().await;
         cluster
     }
 
-    /// Ends it without a clean shutdown, and starts it again on the same port.
-    async fn crash(&mut self, tools: &Tools, data: &Path) {
-        let ended = Command::new("sh")
-            .args(["-c", &format!("kill -s QUIT {}", self.process.id())])
-            .status();
-        assert!(ended.expect("a shell").success(), "the cluster runs");
-        self.process.wait().expect("the cluster ends");
-        self.process = spawn(tools, data, self.port);
+    async fn restart(&mut self) {
+        self.stop_and_start("INT").await;
+    }
+
+    /// Like [`restart`](Self::restart), without a clean shutdown.
+    async fn crash(&mut self) {
+        self.stop_and_start("QUIT").await;
+    }
+
+    async fn stop_and_start(&mut self, signal: &str) {
+        self.ask_to_stop(signal);
+        eventually("the cluster ends", async || {
+            let ended = self.process.try_wait();
+            ended.expect("a child of this process").is_some()
+        })
+        .await;
+        self.process = Self::spawn(&self.tools, &self.data, self.port);
         self.until_it_answers().await;
     }
 
@@ -246,6 +292,34 @@ impl Cluster {
         .await;
     }
 
+    fn spawn(tools: &Tools, data: &Path, port: u16) -> Child {
+        let mut command = tools.command("postgres");
+        command.arg("-D").arg(data);
+        for setting in [
+            "listen_addresses=127.0.0.1",
+            "unix_socket_directories=",
+            "fsync=off",
+            "max_connections=50",
+            // Streaming alone should move the standby, and at once.
+            "wal_level=replica",
+            "hot_standby=on",
+            &format!("port={port}"),
+        ] {
+            command.args(["-c", setting]);
+        }
+        command.spawn().expect("postgres starts")
+    }
+
+    /// Asks for a fast shutdown, so that no process of it is left; kills it if that cannot be asked.
+    fn ask_to_stop(&mut self, signal: &str) {
+        let asked = Command::new("sh")
+            .args(["-c", &format!("kill -s {signal} {}", self.process.id())])
+            .status();
+        if !asked.is_ok_and(|status| status.success()) {
+            let _ = self.process.kill();
+        }
+    }
+
     /// Its administrative database.
     fn url(&self) -> Url {
         let url = format!("postgres://postgres@127.0.0.1:{}/postgres", self.port);
@@ -255,33 +329,9 @@ impl Cluster {
 
 impl Drop for Cluster {
     fn drop(&mut self) {
-        // A fast shutdown, so that no process of it is left; killing it if that cannot be asked for.
-        let asked = Command::new("sh")
-            .args(["-c", &format!("kill -s INT {}", self.process.id())])
-            .status();
-        if !asked.is_ok_and(|status| status.success()) {
-            let _ = self.process.kill();
-        }
+        self.ask_to_stop("INT");
         let _ = self.process.wait();
     }
-}
-
-fn spawn(tools: &Tools, data: &Path, port: u16) -> Child {
-    let mut command = tools.command("postgres");
-    command.arg("-D").arg(data);
-    for setting in [
-        "listen_addresses=127.0.0.1",
-        "unix_socket_directories=",
-        "fsync=off",
-        "max_connections=50",
-        // Streaming alone should move the standby, and at once.
-        "wal_level=replica",
-        "hot_standby=on",
-        &format!("port={port}"),
-    ] {
-        command.args(["-c", setting]);
-    }
-    command.spawn().expect("postgres starts")
 }
 
 /// A port that nobody uses now.
