@@ -1,0 +1,374 @@
+//! Twenty histories in which a reader of the log could lose, repeat or reorder a row, on real
+//! transactions, snapshots and replay (ARC-037 to ARC-042, ARC-112).
+//!
+//! Nothing here races: a publish stays open until the test ends it, and the reader polls when it is
+//! told to. `A1+` is a publish on topic A that holds id 1, `c` and `r` are its commit and rollback,
+//! `p` is a poll, `bd` a boundary run. Those that need a whole server stand with their subject:
+//!
+//! | | history | where |
+//! | --- | --- | --- |
+//! | 9 | an instance starts while a publish is open; its port | `recovery::the_port_stays_closed_while_a_publish_is_open` |
+//! | 16 | as many gaps as may be tracked, and one more | `recovery::one_gap_more_than_may_be_tracked_ends_every_stream` |
+//! | 17 | a promotion; its streams | `standby::a_promotion_ends_every_stream` |
+//! | 18 | a connection that goes between a page and its dispatch | `recovery::a_page_that_was_not_dispatched_is_not_lost` |
+//! | 19 | a frozen holder of the barrier | `boundary::a_frozen_holder_of_the_barrier_is_ended_by_the_database` |
+//! | 20 | two instances and one boundary | `boundary::instances_share_one_boundary` |
+//!
+//! Every rule was broken once, by hand, to see that a test notices. Rules of the reader's state are
+//! broken for good in the simulations of `gapless`; this table has what only a database shows.
+//!
+//! MUTATIONS
+
+use std::time::Duration;
+
+use gapless::{Id, Next, Page};
+use harness::{AdvisoryLock, Replicated, TestDatabase};
+use xmtp_backend::db::{Database, GlobalLock};
+
+use crate::storage::open;
+use crate::tailing::{
+    OpenPublish, Publishers, Reader, Violation, audit, close, fail_to_close, open_storage, text,
+};
+
+const BARRIER: AdvisoryLock = AdvisoryLock::Global(GlobalLock::Barrier.number());
+
+/// A migrated database, its storage, publishers, and a reader that began on the empty log.
+struct Log {
+    database: TestDatabase,
+    storage: Database,
+    publishers: Publishers,
+    reader: Reader,
+}
+
+impl Log {
+    async fn with_pages_of(rows: u16) -> Self {
+        let database = TestDatabase::create().await;
+        let storage = open_storage(&database, |_| {});
+        Self {
+            publishers: Publishers::of(&database),
+            reader: Reader::start(&storage, rows).await,
+            storage,
+            database,
+        }
+    }
+
+    async fn empty() -> Self {
+        Self::with_pages_of(1024).await
+    }
+
+    /// `A1+, B2 c, p`: the beginning of many of the histories.
+    async fn with_a_gap() -> (Self, OpenPublish) {
+        let mut log = Self::empty().await;
+        let open = log.publishers.open("A").await;
+        assert_eq!(text(open.rows()), "A1");
+        log.publishers.publish("B").await;
+        assert_eq!(log.reader.poll().await, ["B2"]);
+        assert_eq!(log.reader.missing(), [(1, 1)]);
+        (log, open)
+    }
+}
+
+/// 1. A late commit comes out of its gap, and no boundary is needed for that.
+#[tokio::test]
+async fn late_commit_is_found_without_a_boundary() {
+    let (mut log, a1) = Log::with_a_gap().await;
+    a1.commit().await;
+    assert_eq!(log.reader.poll().await, ["A1"]);
+    assert_eq!(log.reader.missing(), []);
+    assert_eq!(log.reader.boundary(), 0);
+    log.database.drop().await;
+}
+
+/// 2. A rollback leaves its gap until a boundary closes it. It is asked for by the second poll that
+/// does not find the row, not by the one that found the gap.
+#[tokio::test]
+async fn rolled_back_id_is_missing_until_the_boundary_passes_it() {
+    let (mut log, a1) = Log::with_a_gap().await;
+    assert_eq!(log.reader.wanted, None);
+    a1.roll_back().await;
+    assert!(log.reader.poll().await.is_empty());
+    assert_eq!(log.reader.missing(), [(1, 1)]);
+    assert_eq!(log.reader.wanted, Some(1));
+    assert_eq!(close(&log.storage).await, 2);
+    assert!(log.reader.poll().await.is_empty());
+    assert_eq!(log.reader.missing(), []);
+    assert_eq!(log.reader.wanted, None);
+    log.database.drop().await;
+}
+
+/// 3. A boundary cannot be closed over an open publish. Once it is closed over the commit, the page
+/// that shows it shows the row too, and delivers it first.
+#[tokio::test]
+async fn row_that_a_boundary_closed_is_delivered_before_its_gap_is_given_up() {
+    let (mut log, a1) = Log::with_a_gap().await;
+    fail_to_close(&log.storage).await;
+    assert!(log.reader.poll().await.is_empty());
+    assert_eq!(log.reader.missing(), [(1, 1)]);
+    a1.commit().await;
+    assert_eq!(close(&log.storage).await, 2);
+    assert_eq!(log.reader.poll().await, ["A1"]);
+    assert_eq!(log.reader.boundary(), 2);
+    assert_eq!(log.reader.missing(), []);
+    log.database.drop().await;
+}
+
+/// 4. A late row and the next one of its topic become visible together: one page, in order.
+#[tokio::test]
+async fn late_row_comes_before_the_next_one_of_its_topic() {
+    let (mut log, a1) = Log::with_a_gap().await;
+    a1.commit().await;
+    log.publishers.publish("A").await;
+    assert_eq!(log.reader.poll().await, ["A1 A3"]);
+    log.database.drop().await;
+}
+
+/// 5. The same history in a build whose forward scan has a later snapshot than its probe: two
+/// statements instead of one. The topic's second row comes without its first, and the audit says so.
+#[tokio::test]
+async fn forward_scan_of_a_later_snapshot_breaks_the_order() {
+    let (mut log, a1) = Log::with_a_gap().await;
+    let early = log.reader.read().await;
+    let mut committed = a1.commit().await;
+    committed.extend(log.publishers.publish("A").await);
+    let late = log.reader.read().await;
+    let page = Page {
+        forward: late.forward,
+        ..early
+    };
+    assert_eq!(log.reader.apply(page), ("A3".to_owned(), Next::Wait));
+    assert_eq!(log.reader.poll().await, ["A1"]);
+    let of_topic = &log.reader.delivered[1..];
+    let (a1, a3) = (committed[0], committed[1]);
+    assert_eq!(
+        audit(&committed, of_topic),
+        Err(Violation::OutOfOrder(a3, a1))
+    );
+    log.database.drop().await;
+}
+
+/// 6. The same in a build that reads the boundary after the probe: it gives up the gap of a row that
+/// is there, which no later poll finds.
+#[tokio::test]
+async fn boundary_of_a_later_snapshot_loses_a_row() {
+    let (mut log, a1) = Log::with_a_gap().await;
+    let early = log.reader.read().await;
+    let committed = a1.commit().await;
+    assert_eq!(close(&log.storage).await, 2);
+    let late = log.reader.read().await;
+    let page = Page {
+        boundary: late.boundary,
+        ..early
+    };
+    assert_eq!(log.reader.apply(page), (String::new(), Next::Wait));
+    assert_eq!(log.reader.missing(), []);
+    assert!(log.reader.poll().await.is_empty());
+    let lost = Violation::Lost(committed[0]);
+    assert_eq!(audit(&committed, &log.reader.delivered[1..]), Err(lost));
+    log.database.drop().await;
+}
+
+/// 7. A probe that its page limit cuts keeps the forward rows back until it has found everything.
+#[tokio::test]
+async fn forward_rows_wait_for_a_probe_that_was_cut() {
+    let mut log = Log::with_pages_of(2).await;
+    let open = log.publishers.open("AAAC").await;
+    assert_eq!(text(open.rows()), "A1 A2 A3 C4");
+    log.publishers.publish("B").await;
+    assert_eq!(log.reader.poll().await, ["B5"]);
+    open.commit().await;
+    log.publishers.publish("A").await;
+    assert_eq!(log.reader.poll().await, ["A1 A2", "A3 C4", "A6"]);
+    assert_eq!(log.reader.missing(), []);
+    log.database.drop().await;
+}
+
+/// 8. A publisher that dies leaves nothing behind: no lock, no row, and soon no gap.
+#[tokio::test]
+async fn publisher_that_dies_leaves_neither_lock_nor_gap() {
+    let (mut log, a1) = Log::with_a_gap().await;
+    drop(a1);
+    log.database.advisory_locks().await.until_all_free().await;
+    assert_eq!(close(&log.storage).await, 2);
+    assert!(log.reader.poll().await.is_empty());
+    assert_eq!(log.reader.missing(), []);
+    log.database.drop().await;
+}
+
+/// 9. A reader that begins while a publish is open has to wait for it: its row is history then, and
+/// is not the reader's.
+#[tokio::test]
+async fn start_waits_for_every_open_publish() {
+    let database = TestDatabase::create().await;
+    let storage = open_storage(&database, |_| {});
+    let mut publishers = Publishers::of(&database);
+    publishers.publish("B").await;
+    let a2 = publishers.open("A").await;
+    publishers.publish("B").await;
+    fail_to_close(&storage).await;
+    fail_to_close(&storage).await;
+    a2.commit().await;
+    let closed = close(&storage).await;
+    assert_eq!(closed, 3);
+    let mut reader = Reader::start_after(&storage, closed, 1024).await.unwrap();
+    assert_eq!(reader.cursor(), 3);
+    assert!(reader.poll().await.is_empty());
+    assert_eq!(reader.missing(), []);
+    database.drop().await;
+}
+
+/// 10. A sequence that jumps leaves one range, however wide.
+#[tokio::test]
+async fn jump_of_the_sequence_is_one_range() {
+    const FAR: Id = 10_000_000;
+    let mut log = Log::empty().await;
+    log.publishers.publish("A").await;
+    let mut connection = log.database.connection().await;
+    sqlx::query("SELECT setval('envelope_sequence', $1)")
+        .bind(FAR)
+        .execute(&mut connection)
+        .await
+        .unwrap();
+    log.publishers.publish("A").await;
+    assert_eq!(log.reader.poll().await, [format!("A1 A{}", FAR + 1)]);
+    assert_eq!(log.reader.missing(), [(2, FAR)]);
+    assert_eq!(close(&log.storage).await, FAR + 1);
+    assert!(log.reader.poll().await.is_empty());
+    assert_eq!(log.reader.missing(), []);
+    log.database.drop().await;
+}
+
+/// 11. What was rolled back above every row is no gap, and the boundary moves the cursor past it.
+#[tokio::test]
+async fn boundary_moves_the_cursor_where_no_row_does() {
+    let mut log = Log::empty().await;
+    log.publishers.publish("A").await;
+    assert_eq!(log.reader.poll().await, ["A1"]);
+    log.publishers.open("B").await.roll_back().await;
+    assert!(log.reader.poll().await.is_empty());
+    assert_eq!(log.reader.cursor(), 1);
+    assert_eq!(close(&log.storage).await, 2);
+    assert!(log.reader.poll().await.is_empty());
+    assert_eq!(log.reader.cursor(), 2);
+    log.publishers.publish("B").await;
+    assert_eq!(log.reader.poll().await, ["B3"]);
+    assert_eq!(log.reader.missing(), []);
+    log.database.drop().await;
+}
+
+/// A database on a primary and its standby, and the storage of a server that reads from the standby.
+async fn on_a_standby(replicated: &Replicated) -> (TestDatabase, Database) {
+    let database = replicated.create_bare().await;
+    Database::migrate(&database.options()).await.unwrap();
+    replicated.catch_up().await;
+    let standby = replicated.standby_url(&database).parse().unwrap();
+    let storage = open_storage(&database, |settings| settings.replica = Some(standby));
+    (database, storage)
+}
+
+/// 12 and 13, on one standby. 12: a row that is committed and closed on the primary is missing on the
+/// standby, whose own boundary keeps its gap; the primary's number would lose it. 13: a reader that
+/// must begin at a boundary waits until the standby shows it.
+#[tokio::test]
+async fn standby_is_believed_only_what_it_shows_itself() {
+    let replicated = Replicated::start().await;
+    let (database, storage) = on_a_standby(&replicated).await;
+    let mut publishers = Publishers::of(&database);
+    let mut reader = Reader::start(&storage, 1024).await;
+    let a1 = publishers.open("A").await;
+    publishers.publish("B").await;
+    replicated.catch_up().await;
+    assert_eq!(reader.poll().await, ["B2"]);
+    replicated.pause_replay().await;
+    a1.commit().await;
+    let closed = close(&storage).await;
+    assert_eq!(closed, 2);
+    for _ in 0..2 {
+        assert!(reader.poll().await.is_empty());
+        assert_eq!((reader.boundary(), reader.missing()), (0, vec![(1, 1)]));
+    }
+    // 13, while replay is paused.
+    assert!(Reader::start_after(&storage, closed, 1024).await.is_none());
+    replicated.resume_replay().await;
+    replicated.catch_up().await;
+    assert_eq!(reader.poll().await, ["A1"]);
+    assert_eq!((reader.boundary(), reader.missing()), (2, vec![]));
+    let mut next = Reader::start_after(&storage, closed, 1024).await.unwrap();
+    assert_eq!(next.cursor(), 2);
+    assert!(next.poll().await.is_empty());
+}
+
+/// 14. Readers on the primary and on a standby that is paused deliver the same in the end, each by
+/// what its own server shows.
+#[tokio::test]
+async fn readers_of_primary_and_standby_agree_in_the_end() {
+    let replicated = Replicated::start().await;
+    let (database, standby_storage) = on_a_standby(&replicated).await;
+    let storage = open_storage(&database, |_| {});
+    let mut publishers = Publishers::of(&database);
+    let mut primary = Reader::start(&storage, 1024).await;
+    let mut standby = Reader::start(&standby_storage, 1024).await;
+    let open = publishers.open("AB").await;
+    publishers.publish("C").await;
+    replicated.catch_up().await;
+    for reader in [&mut primary, &mut standby] {
+        assert_eq!(reader.poll().await, ["C3"]);
+        assert_eq!(reader.missing(), [(1, 2)]);
+    }
+    replicated.pause_replay().await;
+    open.commit().await;
+    publishers.publish("A").await;
+    assert_eq!(close(&storage).await, 4);
+    assert_eq!(primary.poll().await, ["A1 B2 A4"]);
+    assert!(standby.poll().await.is_empty());
+    assert_eq!(standby.missing(), [(1, 2)]);
+    replicated.resume_replay().await;
+    replicated.catch_up().await;
+    assert_eq!(standby.poll().await, ["A1 B2 A4"]);
+    assert_eq!((standby.boundary(), standby.missing()), (4, vec![]));
+}
+
+/// 15. A publish that comes behind a boundary run is given no id before that has ended, and so never
+/// one inside the closed part.
+#[tokio::test]
+async fn publish_behind_a_boundary_run_gets_an_id_above_it() {
+    let database = TestDatabase::create().await;
+    let (storage, _) = open(&database, |settings| {
+        settings.max_barrier_wait = Duration::from_secs(30);
+    });
+    let mut publishers = Publishers::of(&database);
+    let locks = database.advisory_locks().await;
+    let a1 = publishers.open("A").await;
+    let (closed, b, ()) = tokio::join!(
+        close(&storage),
+        async {
+            locks.until_waiting(BARRIER, 1).await;
+            publishers.publish("B").await
+        },
+        async {
+            locks.until_waiting(BARRIER, 2).await;
+            assert_eq!(database.last_allocated().await, 1, "B has an id already");
+            a1.commit().await;
+        }
+    );
+    assert_eq!(closed, 1);
+    assert_eq!(text(&b), "B2");
+    database.drop().await;
+}
+
+/// 17. A standby that becomes a primary of its own keeps its connections, shows no new row, and
+/// nothing of that is an error. Its identity is the one sign there is.
+#[tokio::test]
+async fn promotion_shows_in_the_identity_and_nowhere_else() {
+    let replicated = Replicated::start().await;
+    let (database, storage) = on_a_standby(&replicated).await;
+    let mut publishers = Publishers::of(&database);
+    let mut reader = Reader::start(&storage, 1024).await;
+    publishers.publish("A").await;
+    replicated.catch_up().await;
+    assert_eq!(reader.poll().await, ["A1"]);
+    assert_eq!(reader.server_of_empty_page().await, reader.server());
+    replicated.promote().await;
+    publishers.publish("A").await;
+    assert_ne!(reader.server_of_empty_page().await, reader.server());
+    database.drop().await;
+}
