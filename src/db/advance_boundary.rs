@@ -4,11 +4,11 @@
 use std::time::{Duration, Instant};
 
 use gapless::Id;
-use sqlx::pool::PoolConnection;
-use sqlx::{AssertSqlSafe, Connection as _, Executor as _, Postgres};
+use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection};
 use tracing::{Instrument as _, info_span};
 
 use super::locks::exclusive_barrier;
+use super::pools::{Suspect, bounded};
 use super::{Database, Error, Invariant, SqlState};
 
 /// What came of an attempt to close the log.
@@ -37,26 +37,23 @@ impl Database {
     /// [`Error::Invariant`] if the stored boundary is above the sequence: the sequence was set back.
     /// Else any [`Error`] but a failure to get the lock or a connection.
     pub async fn advance_boundary(&self) -> Result<Advance, Error> {
-        let mut connection = match self.pools().primary().acquire().await {
+        let connection = match self.pools().primary().acquire().await {
             Ok(connection) => connection,
             Err(sqlx::Error::PoolTimedOut) => return Ok(Advance::NoConnection),
             Err(error) => return Err(error.into()),
         };
-        let advanced = self
-            .advance_on(&mut connection)
-            .instrument(info_span!("db.advance"))
-            .await;
-        if advanced.is_err() {
-            // Whatever state it is in, the server rolls back when it is gone.
-            drop(connection.detach());
-        }
-        advanced
+        // Without it, the server rolls back: also when nobody waits for the outcome any more.
+        let mut connection = Suspect::new(connection);
+        let advance = self
+            .advance_on(connection.connection())
+            .instrument(info_span!("db.advance"));
+        // PostgreSQL has ended the transaction by then; a server that does not say so is lost.
+        let advanced = bounded(self.advance_deadline(), advance).await?;
+        connection.give_back();
+        Ok(advanced)
     }
 
-    async fn advance_on(
-        &self,
-        connection: &mut PoolConnection<Postgres>,
-    ) -> Result<Advance, Error> {
+    async fn advance_on(&self, connection: &mut PgConnection) -> Result<Advance, Error> {
         let mut transaction = connection
             .begin_with(AssertSqlSafe(self.begin_advance.to_string()))
             .await?;
@@ -108,11 +105,14 @@ impl Database {
     ///
     /// Any [`Error`].
     pub async fn stored_boundary(&self) -> Result<Id, Error> {
-        Ok(sqlx::query_scalar!(
+        let mut connection = Suspect::new(self.pools().primary().acquire().await?);
+        let query = sqlx::query_scalar!(
             "SELECT closed_sequence_id FROM allocation_boundary WHERE singleton"
         )
-        .fetch_one(self.pools().primary())
-        .await?)
+        .fetch_one(connection.connection());
+        let stored = bounded(self.statement_deadline(), query).await?;
+        connection.give_back();
+        Ok(stored)
     }
 }
 

@@ -6,12 +6,17 @@ use std::time::Duration;
 use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgPoolOptions};
 use sqlx::{ConnectOptions as _, Connection as _, PgPool, Postgres};
+use tokio::time::timeout;
 
-use super::Error;
+use super::{Error, SqlState};
 
 /// An idle connection older than this is tried before it is handed out, because the server may
 /// have gone meanwhile. Busy connections were tried when they came back.
 const TRY_AFTER_IDLE: Duration = Duration::from_secs(1);
+
+/// How much longer than PostgreSQL itself a task without a client waits for the end of a statement
+/// or transaction. After that, the connection counts as lost.
+const DEADLINE_MARGIN: Duration = Duration::from_secs(1);
 
 /// The longest time that PostgreSQL takes in a setting, milliseconds.
 const MAX_SETTING_MS: u128 = i32::MAX as u128;
@@ -99,6 +104,8 @@ pub struct Database {
     pub(super) begin_advance: Arc<str>,
     tail: PgConnectOptions,
     max_statement_timeout: Duration,
+    /// Bounds a boundary run: the wait for the barrier and one statement's time.
+    max_advance: Duration,
 }
 
 impl Database {
@@ -125,6 +132,9 @@ impl Database {
                 })
                 .connect_lazy_with(session(options, settings.max_statement_timeout, "pool"))
         };
+        let max_advance = settings
+            .max_barrier_wait
+            .saturating_add(settings.max_statement_timeout);
         Self {
             pools: Pools {
                 primary: pool(&settings.primary),
@@ -140,11 +150,7 @@ impl Database {
                 "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = {}; \
                  SET LOCAL transaction_timeout = {}",
                 settings.max_barrier_wait.as_millis(),
-                settings
-                    .max_barrier_wait
-                    .saturating_add(settings.max_statement_timeout)
-                    .as_millis()
-                    .min(MAX_SETTING_MS)
+                max_advance.as_millis().min(MAX_SETTING_MS)
             )
             .into(),
             tail: session(
@@ -153,6 +159,7 @@ impl Database {
                 "tailer",
             ),
             max_statement_timeout: settings.max_statement_timeout,
+            max_advance,
         }
     }
 
@@ -170,9 +177,19 @@ impl Database {
         }
     }
 
-    /// How the tailer connects, and the bound on each of its statements.
-    pub(super) fn tail_options(&self) -> (&PgConnectOptions, Duration) {
-        (&self.tail, self.max_statement_timeout)
+    /// How the tailer connects.
+    pub(super) fn tail_options(&self) -> &PgConnectOptions {
+        &self.tail
+    }
+
+    /// When a statement that has not ended was sent to a server that is lost.
+    pub(super) fn statement_deadline(&self) -> Duration {
+        self.max_statement_timeout.saturating_add(DEADLINE_MARGIN)
+    }
+
+    /// The same for a whole boundary run.
+    pub(super) fn advance_deadline(&self) -> Duration {
+        self.max_advance.saturating_add(DEADLINE_MARGIN)
     }
 
     pub(super) async fn acquire(
@@ -180,6 +197,49 @@ impl Database {
         operation: Operation,
     ) -> Result<PoolConnection<Postgres>, Error> {
         Ok(self.pools.route(operation).acquire().await?)
+    }
+}
+
+/// A connection that is closed rather than given back to its pool, unless its user says that it is
+/// in order. Whoever drops it amid a statement so ends the statement too.
+#[derive(Debug)]
+pub(super) struct Suspect(Option<PoolConnection<Postgres>>);
+
+impl Suspect {
+    pub(super) fn new(connection: PoolConnection<Postgres>) -> Self {
+        Self(Some(connection))
+    }
+
+    pub(super) fn connection(&mut self) -> &mut PgConnection {
+        self.0
+            .as_mut()
+            .expect("only the consuming methods take the connection")
+    }
+
+    /// Gives it back.
+    pub(super) fn give_back(mut self) {
+        drop(self.0.take());
+    }
+}
+
+impl Drop for Suspect {
+    fn drop(&mut self) {
+        if let Some(connection) = self.0.take() {
+            drop(connection.detach());
+        }
+    }
+}
+
+/// Gives up on a server that does not answer, even though its own bound has passed.
+pub(super) async fn bounded<T, E: Into<Error>>(
+    deadline: Duration,
+    operation: impl Future<Output = Result<T, E>>,
+) -> Result<T, Error> {
+    match timeout(deadline, operation).await {
+        Ok(result) => result.map_err(Into::into),
+        Err(_) => Err(Error::Unavailable {
+            state: SqlState::NONE,
+        }),
     }
 }
 

@@ -7,6 +7,7 @@ use sqlx::{AssertSqlSafe, Executor as _, PgConnection, Postgres};
 use tracing::{Instrument as _, info_span};
 
 use super::locks::publish_locks;
+use super::pools::Suspect;
 use super::{Database, Error, Operation, SqlState};
 
 /// A publish between its first lock and its commit.
@@ -16,14 +17,12 @@ use super::{Database, Error, Operation, SqlState};
 /// still waiting for a lock, and nothing can be committed later by mistake.
 #[derive(Debug)]
 pub struct PublishTransaction {
-    connection: Option<PoolConnection<Postgres>>,
+    connection: Suspect,
 }
 
 impl PublishTransaction {
     pub(super) fn connection(&mut self) -> &mut PgConnection {
-        self.connection
-            .as_mut()
-            .expect("the connection is taken only by the consuming methods")
+        self.connection.connection()
     }
 
     /// Ends the transaction and keeps its rows.
@@ -31,7 +30,7 @@ impl PublishTransaction {
     /// # Errors
     ///
     /// Any [`Error`]. A failed commit says nothing about what was stored (ARC-003).
-    pub async fn commit(mut self) -> Result<(), Error> {
+    pub async fn commit(self) -> Result<(), Error> {
         self.end("COMMIT").await
     }
 
@@ -40,23 +39,15 @@ impl PublishTransaction {
     /// # Errors
     ///
     /// Any [`Error`]; the rows are gone all the same.
-    pub async fn rollback(mut self) -> Result<(), Error> {
+    pub async fn rollback(self) -> Result<(), Error> {
         self.end("ROLLBACK").await
     }
 
     /// Only a transaction whose end the server confirmed gives its connection back.
-    async fn end(&mut self, statement: &'static str) -> Result<(), Error> {
+    async fn end(mut self, statement: &'static str) -> Result<(), Error> {
         self.connection().execute(statement).await?;
-        drop(self.connection.take());
+        self.connection.give_back();
         Ok(())
-    }
-}
-
-impl Drop for PublishTransaction {
-    fn drop(&mut self) {
-        if let Some(connection) = self.connection.take() {
-            drop(connection.detach());
-        }
     }
 }
 
@@ -128,7 +119,7 @@ impl PublishSession {
         // From here on, whatever ends this future before the transaction has ended closes the
         // connection.
         let mut transaction = PublishTransaction {
-            connection: Some(self.connection),
+            connection: Suspect::new(self.connection),
         };
         transaction
             .connection()

@@ -12,11 +12,11 @@ use sqlx::{ConnectOptions as _, Connection as _};
 use tokio::time::timeout;
 
 use super::envelope_row::load_envelopes;
-use super::{Database, Error, SequenceId, SqlState, StoredEnvelope};
+use super::pools::bounded;
+use super::{Database, Error, SequenceId, StoredEnvelope};
 
-/// How much longer than PostgreSQL itself the tailer waits for the end of a statement. After that,
-/// the connection counts as lost.
-const DEADLINE_MARGIN: Duration = Duration::from_secs(1);
+/// The longest goodbye to a server that may be gone.
+const GOODBYE: Duration = Duration::from_secs(1);
 
 /// Which server answered, as a number to compare: another host or port, a restart and a promotion
 /// all change it.
@@ -74,9 +74,8 @@ impl Database {
     ///
     /// Any [`Error`].
     pub async fn tail(&self) -> Result<Tail, Error> {
-        let (options, statement_timeout) = self.tail_options();
-        let deadline = statement_timeout.saturating_add(DEADLINE_MARGIN);
-        let connection = bounded(deadline, options.connect()).await?;
+        let deadline = self.statement_deadline();
+        let connection = bounded(deadline, self.tail_options().connect()).await?;
         Ok(Tail {
             connection,
             deadline,
@@ -209,19 +208,6 @@ impl Tail {
     /// Says goodbye to the server, if it still listens.
     pub async fn close(self) {
         // The server notices a connection that is merely dropped as well.
-        let _ = timeout(DEADLINE_MARGIN, self.connection.close()).await;
-    }
-}
-
-/// Gives up on a server that does not answer, even though its own bound has passed.
-async fn bounded<T, E: Into<Error>>(
-    deadline: Duration,
-    operation: impl Future<Output = Result<T, E>>,
-) -> Result<T, Error> {
-    match timeout(deadline, operation).await {
-        Ok(result) => result.map_err(Into::into),
-        Err(_) => Err(Error::Unavailable {
-            state: SqlState::NONE,
-        }),
+        let _ = timeout(GOODBYE, self.connection.close()).await;
     }
 }

@@ -11,6 +11,7 @@ mod auth;
 mod auth_keys;
 mod auth_paths;
 mod auth_secrets;
+mod boundary;
 mod captures;
 mod configuration;
 mod given;
