@@ -23,12 +23,14 @@ impl Sessions {
         Self::of(database.pool().await, "pool")
     }
 
+    /// Those of the tailers on the standby.
+    pub async fn of_tailers_on_standby(replicated: &Replicated, database: &TestDatabase) -> Self {
+        Self::of(standby(replicated, database).await, "tailer")
+    }
+
     /// Those of the request pools on the standby.
     pub async fn of_pools_on_standby(replicated: &Replicated, database: &TestDatabase) -> Self {
-        let pool = PgPoolOptions::new()
-            .connect(&replicated.standby_url(database))
-            .await;
-        Self::of(pool.expect("the standby answers"), "pool")
+        Self::of(standby(replicated, database).await, "pool")
     }
 
     fn of(pool: PgPool, purpose: &str) -> Self {
@@ -97,6 +99,12 @@ impl Sessions {
         .await;
         seen
     }
+}
+
+async fn standby(replicated: &Replicated, database: &TestDatabase) -> PgPool {
+    let url = replicated.standby_url(database);
+    let pool = PgPoolOptions::new().connect(&url).await;
+    pool.expect("the standby answers")
 }
 
 impl TestDatabase {

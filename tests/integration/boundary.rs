@@ -17,34 +17,17 @@ use xmtp_backend::streams::{Add, ClientFrame, Frame, Parts, Streams, Update};
 
 use crate::given::{ids, message};
 use crate::storage::open;
-use crate::subscribe::of;
+use crate::subscribers::{
+    CLOSED, FAILED, GAPS, GENERATIONS, POLLS, READY, TIMED_OUT, assert_streams_are_refused,
+    delivered, ended, follow, until_at_least, until_is,
+};
 use crate::tailing::{OpenPublish, Publishers, close, text, topic};
 
 const BARRIER: AdvisoryLock = AdvisoryLock::Global(GlobalLock::Barrier.number());
 
-const CLOSED: &str = "xmtp_boundary_advances_total{result=\"ok\"}";
-const TIMED_OUT: &str = "xmtp_boundary_advances_total{result=\"lock_timeout\"}";
-const FAILED: &str = "xmtp_boundary_advances_total{result=\"error\"}";
-const GAPS: &str = "xmtp_tailer_gap_ranges";
-const POLLS: &str = "xmtp_tailer_polls_total{result=\"ok\"}";
-const GENERATIONS: &str = "xmtp_tailer_restarts_total";
-
-/// Returns when a metric of the server has at least this value.
-async fn until_at_least(server: &TestServer, series: &str, least: u64) {
-    eventually(series, async || server.metric(series).await >= least).await;
-}
-
-/// Returns when the server tracks so many gaps.
-async fn until_gaps(server: &TestServer, gaps: u64) {
-    eventually("the gaps", async || server.metric(GAPS).await == gaps).await;
-}
-
-/// A server, a stream of topics A and B from the beginning on, and publishers beside it.
+/// A stream of topics A and B, and publishers beside the server.
 async fn followed(server: &TestServer) -> (Subscription, Publishers) {
-    let mut stream = Subscription::start(server.address()).await;
-    stream
-        .add(&[(topic('A').as_bytes(), 0), (topic('B').as_bytes(), 0)])
-        .await;
+    let (stream, _) = follow(server.address(), "AB", 0).await;
     (stream, Publishers::of(server.database()))
 }
 
@@ -52,8 +35,7 @@ async fn followed(server: &TestServer) -> (Subscription, Publishers) {
 async fn with_a_gap(stream: &mut Subscription, publishers: &mut Publishers) -> OpenPublish {
     let open = publishers.open("A").await;
     let published = publishers.publish("B").await;
-    let arrived = stream.envelopes(1).await;
-    assert_eq!(of(&arrived[0]), published[0].id.unsigned_abs());
+    assert_eq!(delivered(&stream.envelopes(1).await), text(&published));
     open
 }
 
@@ -106,15 +88,17 @@ async fn open_publish_delays_the_boundary_and_ends_no_stream() {
         let (mut stream, mut publishers) = followed(&server).await;
         let a1 = with_a_gap(&mut stream, &mut publishers).await;
         until_at_least(&server, TIMED_OUT, 2).await;
-        let live = ids(server.publish(vec![publishers.client_envelope('B')]).await);
-        assert_eq!(of(&stream.envelopes(1).await[0]), live[0]);
+        let [id] = ids(server.publish(vec![publishers.client_envelope('B')]).await)[..] else {
+            panic!("one id");
+        };
+        assert_eq!(delivered(&stream.envelopes(1).await), format!("B{id}"));
         a1.roll_back().await;
-        until_gaps(&server, 0).await;
+        until_is(&server, GAPS, 0).await;
         assert_eq!(server.metric(CLOSED).await, 2, "one at the start, one now");
         assert_eq!(server.metric(FAILED).await, 0);
         assert_eq!(server.metric(GENERATIONS).await, 1);
-        let live = ids(server.publish(vec![publishers.client_envelope('A')]).await);
-        assert_eq!(of(&stream.envelopes(1).await[0]), live[0]);
+        let live = publishers.publish("A").await;
+        assert_eq!(delivered(&stream.envelopes(1).await), text(&live));
         server.stop().await;
     }
 }
@@ -188,7 +172,7 @@ async fn stored_boundary_that_covers_the_request_saves_the_run() {
         .execute(&mut server.database().connection().await)
         .await
         .unwrap();
-    until_gaps(&server, 0).await;
+    until_is(&server, GAPS, 0).await;
     // One attempt may have begun before that.
     let pools = Sessions::of_pools(server.database()).await;
     let until_idle = async || {
@@ -243,18 +227,15 @@ async fn sequence_that_was_set_back_is_an_invariant_failure() {
     assert_eq!(storage.advance_boundary().await, broken);
     let stored = storage.stored_boundary().await;
     assert_eq!(stored, Ok(2), "it was not touched");
-    let ended = "xmtp_stream_ended_total{reason=\"database\"}";
-    assert_eq!(server.metric(ended).await, 1);
-    assert_eq!(server.metric("xmtp_tailer_ready").await, 0);
-    let refused = Subscription::open(server.address()).await.unwrap_err();
-    assert_eq!(refused.code(), Code::Unavailable);
+    assert_eq!(ended(&server, "database").await, 1);
+    assert_eq!(server.metric(READY).await, 0);
+    assert_streams_are_refused(&server).await;
 
     set(4).await;
-    until_at_least(&server, "xmtp_tailer_ready", 1).await;
-    let mut stream = Subscription::start(server.address()).await;
-    let (targets, _) = stream.add(&[(topic('B').as_bytes(), 2)]).await;
+    until_is(&server, READY, 1).await;
+    let (mut stream, targets) = follow(server.address(), "B", 2).await;
     assert_eq!(targets, [4]);
-    assert_eq!(of(&stream.envelopes(1).await[0]), 4);
+    assert_eq!(delivered(&stream.envelopes(1).await), "B4");
     server.stop().await;
 }
 
@@ -348,13 +329,12 @@ async fn instances_share_one_boundary() {
         let open = publishers.open("A").await;
         let published = publishers.publish("B").await;
         for (server, stream) in servers.iter().zip(&mut streams) {
-            let arrived = of(&stream.envelopes(1).await[0]);
-            assert_eq!(arrived, published[0].id.unsigned_abs());
-            until_gaps(server, 1).await;
+            assert_eq!(delivered(&stream.envelopes(1).await), text(&published));
+            until_is(server, GAPS, 1).await;
         }
         open.roll_back().await;
         for server in &servers {
-            until_gaps(server, 0).await;
+            until_is(server, GAPS, 0).await;
             // The start's, and at most one for each gap.
             assert!(server.metric(CLOSED).await <= 2 + round);
             assert_eq!(server.metric(GENERATIONS).await, 1);

@@ -8,7 +8,7 @@ use crate::given::{group_topic, id_of, ids, message};
 use crate::reading::after;
 
 /// The id of a delivered envelope.
-pub(crate) fn of(envelope: &ServerEnvelope) -> u64 {
+fn of(envelope: &ServerEnvelope) -> u64 {
     id_of(envelope.meta.as_ref().expect("complete metadata"))
 }
 
