@@ -1,6 +1,7 @@
-//! Whether the replica can serve yet.
+//! Whether the replica can serve yet, and whether it still can.
 
-use super::{Database, Error};
+use super::pools::{Suspect, bounded};
+use super::{Database, Error, VisibleBoundary};
 
 /// What the replica shows of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,5 +34,29 @@ impl Database {
             has_schema: row.has_schema,
             in_recovery: row.in_recovery,
         }))
+    }
+
+    /// Whether the server that shows this boundary will also show what the primary stores from now
+    /// on: it replays, or is the primary itself. A standby that was promoted still shows every
+    /// boundary that it had replayed, and nothing that comes later (ARC-041).
+    ///
+    /// # Errors
+    ///
+    /// Any [`Error`].
+    pub async fn keeps_up(&self, visible: &VisibleBoundary) -> Result<bool, Error> {
+        if visible.in_recovery || self.pools().replica().is_none() {
+            return Ok(true);
+        }
+        let mut connection = Suspect::new(self.pools().primary().acquire().await?);
+        let query = sqlx::query_scalar!(
+            r#"
+            SELECT (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint
+                       AS "started_us!"
+            "#
+        )
+        .fetch_one(connection.connection());
+        let started_us = bounded(self.statement_deadline(), query).await?;
+        connection.give_back();
+        Ok(started_us == visible.started_us)
     }
 }

@@ -30,6 +30,10 @@ pub struct ServerIdentity(pub(super) i64);
 pub struct VisibleBoundary {
     /// Which server it is.
     pub server: ServerIdentity,
+    /// Whether it replays another server, rather than being written to.
+    pub in_recovery: bool,
+    /// When it was started, microseconds since the Unix epoch.
+    pub started_us: i64,
     /// The boundary; `None` while the server has no such row.
     pub boundary: Option<Id>,
 }
@@ -96,6 +100,9 @@ impl Tail {
             SELECT hashtextextended(concat_ws('|', pg_postmaster_start_time(), inet_server_addr(),
                                               inet_server_port(), pg_is_in_recovery()), 0)
                        AS "server!",
+                   pg_is_in_recovery() AS "in_recovery!",
+                   (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint
+                       AS "started_us!",
                    to_regclass('allocation_boundary') IS NOT NULL AS "has_schema!"
             "#
         )
@@ -112,6 +119,8 @@ impl Tail {
         };
         Ok(VisibleBoundary {
             server: ServerIdentity(row.server),
+            in_recovery: row.in_recovery,
+            started_us: row.started_us,
             boundary,
         })
     }

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use envelope::Topic;
 use gapless::{Id, Limits, Next, Start, State};
 use tokio::time::{Instant, sleep};
-use tracing::{Instrument as _, field, info, info_span};
+use tracing::{Instrument as _, field, info, info_span, warn};
 
 use super::boundary::Requests;
 use super::end::End;
@@ -103,7 +103,8 @@ pub(super) struct Tailer {
 
 impl Tailer {
     /// Connects, and waits until the read database shows the boundary that the primary closed: rows
-    /// up to there are history, the rows above are the tailer's (ARC-041).
+    /// up to there are history, the rows above are the tailer's (ARC-041). A replica that was
+    /// promoted is waited for in vain: it would show none of them.
     pub(super) async fn start(
         database: &Database,
         closed: Id,
@@ -123,7 +124,9 @@ impl Tailer {
             if *server.get_or_insert(visible.server) != visible.server {
                 return Err(Failure::OtherServer);
             }
-            if let Some(state) = start.observe(visible.boundary, limits) {
+            let keeps_up = database.keeps_up(&visible).await.map_err(Failure::Read)?;
+            let state = start.observe(visible.boundary, limits);
+            if keeps_up && let Some(state) = state {
                 if progress.is_some() {
                     info!("the read database shows the boundary");
                 }
@@ -137,7 +140,11 @@ impl Tailer {
             }
             let now = Instant::now();
             if progress.is_none_or(|next| now >= next) {
-                info!("waiting for the read database to show the boundary");
+                if keeps_up {
+                    info!("waiting for the read database to show the boundary");
+                } else {
+                    warn!("the replica neither is the primary nor follows one: no streams");
+                }
                 progress = Some(now + PROGRESS);
             }
             sleep(settings.poll_interval).await;

@@ -18,7 +18,7 @@ use crate::subscribers::{
     GENERATIONS, POLLS, READY, assert_healthy, assert_streams_are_refused, delivered, ended,
     follow, log, until_at_least, until_is,
 };
-use crate::tailing::{Publishers, text, topic};
+use crate::tailing::{Publishers, close, open_storage, text, topic};
 
 /// A migrated database that the standby shows too.
 async fn database_on(replicated: &Replicated) -> TestDatabase {
@@ -191,6 +191,35 @@ async fn a_promotion_ends_every_stream() {
     assert_streams_are_refused(&server).await;
     assert_healthy(&server).await;
     server.stop_keeping_database().await;
+}
+
+/// A standby that was promoted may show the very boundary that the primary has, when nothing was
+/// published in between. It still will not show what comes, so streams must not be served from it:
+/// they would be open, and silent for ever.
+#[tokio::test]
+async fn no_stream_is_read_from_a_promoted_standby() {
+    let replicated = Replicated::start().await;
+    let database = database_on(&replicated).await;
+    let replica = format!(
+        "database.replica_url = \"{}\"",
+        replicated.standby_url(&database)
+    );
+    let process = Process::with_document(&document(&database.url(), &replica));
+    let address = process.until_serving().await;
+    let (mut stream, _) = follow(address, "A", 0).await;
+    Publishers::of(&database).publish("A").await;
+    assert_eq!(delivered(&stream.envelopes(1).await), "A1");
+    assert_eq!(close(&open_storage(&database, |_| {})).await, 1);
+    replicated.catch_up().await;
+    replicated.promote().await;
+    assert_eq!(stream.end().await.code(), Code::Unavailable);
+    process
+        .until_logged("the replica neither is the primary nor follows one")
+        .await;
+    let refused = Subscription::open(address).await.unwrap_err();
+    assert_eq!(refused.code(), Code::Unavailable, "{refused}");
+    process.signal("TERM");
+    process.end().await.check(0, "drained");
 }
 
 /// Another server answers under the replica's name than the one that the tailer reads from. It may be
