@@ -8,7 +8,7 @@ use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection};
 use tracing::{Instrument as _, info_span};
 
 use super::locks::exclusive_barrier;
-use super::pools::{Suspect, bounded};
+use super::pools::{Leased, bounded};
 use super::{Database, Error, Invariant, SqlState};
 
 /// What came of an attempt to close the log.
@@ -43,7 +43,7 @@ impl Database {
             Err(error) => return Err(error.into()),
         };
         // Without it, the server rolls back: also when nobody waits for the outcome any more.
-        let mut connection = Suspect::new(connection);
+        let mut connection = Leased::to_close(connection);
         let advance = self
             .advance_on(connection.connection())
             .instrument(info_span!("db.advance"));
@@ -105,7 +105,7 @@ impl Database {
     ///
     /// Any [`Error`].
     pub async fn stored_boundary(&self) -> Result<Id, Error> {
-        let mut connection = Suspect::new(self.pools().primary().acquire().await?);
+        let mut connection = Leased::to_close(self.pools().primary().acquire().await?);
         let query = sqlx::query_scalar!(
             "SELECT closed_sequence_id FROM allocation_boundary WHERE singleton"
         )

@@ -200,31 +200,56 @@ impl Database {
     }
 }
 
-/// A connection that is closed rather than given back to its pool, unless its user says that it is
-/// in order. Whoever drops it amid a statement so ends the statement too.
+/// A connection of a pool, and what becomes of it when it is dropped.
 #[derive(Debug)]
-pub(super) struct Suspect(Option<PoolConnection<Postgres>>);
+pub(super) struct Leased {
+    connection: Option<PoolConnection<Postgres>>,
+    goes_back: bool,
+}
 
-impl Suspect {
-    pub(super) fn new(connection: PoolConnection<Postgres>) -> Self {
-        Self(Some(connection))
+impl Leased {
+    /// A connection that is closed unless its user says that it is in order. Whoever drops it amid a
+    /// statement so ends the statement and its transaction.
+    pub(super) fn to_close(connection: PoolConnection<Postgres>) -> Self {
+        Self {
+            connection: Some(connection),
+            goes_back: false,
+        }
+    }
+
+    /// A connection that goes back to its pool, which sees to what is left on it, unless a result
+    /// that is [`checked`](Self::checked) says that it is lost.
+    pub(super) fn to_give_back(connection: PoolConnection<Postgres>) -> Self {
+        Self {
+            connection: Some(connection),
+            goes_back: true,
+        }
     }
 
     pub(super) fn connection(&mut self) -> &mut PgConnection {
-        self.0
+        self.connection
             .as_mut()
-            .expect("only the consuming methods take the connection")
+            .expect("only dropping takes the connection")
     }
 
     /// Gives it back.
     pub(super) fn give_back(mut self) {
-        drop(self.0.take());
+        self.goes_back = true;
+    }
+
+    /// Passes a result of its use on. A lost connection is closed: the pool would wait for an answer
+    /// on it without a bound.
+    pub(super) fn checked<T>(&mut self, result: Result<T, Error>) -> Result<T, Error> {
+        self.goes_back &= !matches!(result, Err(Error::Unavailable { .. }));
+        result
     }
 }
 
-impl Drop for Suspect {
+impl Drop for Leased {
     fn drop(&mut self) {
-        if let Some(connection) = self.0.take() {
+        if let Some(connection) = self.connection.take()
+            && !self.goes_back
+        {
             drop(connection.detach());
         }
     }

@@ -7,7 +7,7 @@ use sqlx::{AssertSqlSafe, Executor as _, PgConnection, Postgres};
 use tracing::{Instrument as _, info_span};
 
 use super::locks::publish_locks;
-use super::pools::Suspect;
+use super::pools::Leased;
 use super::{Database, Error, Operation, SqlState};
 
 /// A publish between its first lock and its commit.
@@ -17,7 +17,7 @@ use super::{Database, Error, Operation, SqlState};
 /// still waiting for a lock, and nothing can be committed later by mistake.
 #[derive(Debug)]
 pub struct PublishTransaction {
-    connection: Suspect,
+    connection: Leased,
 }
 
 impl PublishTransaction {
@@ -119,7 +119,7 @@ impl PublishSession {
         // From here on, whatever ends this future before the transaction has ended closes the
         // connection.
         let mut transaction = PublishTransaction {
-            connection: Suspect::new(self.connection),
+            connection: Leased::to_close(self.connection),
         };
         transaction
             .connection()

@@ -1,6 +1,6 @@
 //! Whether the replica can serve yet, and whether it still can.
 
-use super::pools::{Suspect, bounded};
+use super::pools::{Leased, bounded};
 use super::{Database, Error, VisibleBoundary};
 
 /// What the replica shows of itself.
@@ -47,7 +47,7 @@ impl Database {
         if visible.in_recovery || self.pools().replica().is_none() {
             return Ok(true);
         }
-        let mut connection = Suspect::new(self.pools().primary().acquire().await?);
+        let mut connection = Leased::to_close(self.pools().primary().acquire().await?);
         let query = sqlx::query_scalar!(
             r#"
             SELECT (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint

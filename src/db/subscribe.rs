@@ -4,12 +4,12 @@
 //! Every answer says which server gave it. A stream may combine what it reads here with what its
 //! tailer saw only when both are the same server.
 
-use sqlx::PgConnection;
-use sqlx::Postgres;
-use sqlx::pool::PoolConnection;
+use std::time::Duration;
+
 use tracing::{Instrument as _, info_span};
 
 use super::envelope_row::load_envelopes;
+use super::pools::{Leased, bounded};
 use super::records::index_of;
 use super::{
     Database, Error, Invariant, Operation, SequenceId, ServerIdentity, StoredEnvelope, TopicCursor,
@@ -47,7 +47,8 @@ pub struct Candidates {
 /// A connection that serves one turn of history.
 #[derive(Debug)]
 pub struct Turn {
-    connection: PoolConnection<Postgres>,
+    connection: Leased,
+    deadline: Duration,
 }
 
 impl Database {
@@ -58,7 +59,9 @@ impl Database {
     ///
     /// Any [`Error`].
     pub async fn heads(&self, topics: &[&[u8]]) -> Result<Heads, Error> {
-        let rows = sqlx::query!(
+        let connection = self.acquire(Operation::Subscribe).await?;
+        let mut connection = Leased::to_give_back(connection);
+        let query = sqlx::query!(
             r#"
             SELECT wanted.index AS "index!",
                    coalesce(w.last_sequence_id, 0) AS "last_sequence_id!",
@@ -72,9 +75,11 @@ impl Database {
             "#,
             topics as &[&[u8]],
         )
-        .fetch_all(self.pools().route(Operation::Subscribe))
-        .instrument(info_span!("db.heads", topics = topics.len()))
-        .await?;
+        .fetch_all(connection.connection());
+        let rows = bounded(self.statement_deadline(), query)
+            .instrument(info_span!("db.heads", topics = topics.len()))
+            .await;
+        let rows = connection.checked(rows)?;
         let server = rows
             .first()
             .map(|row| ServerIdentity(row.server))
@@ -93,7 +98,8 @@ impl Database {
     /// [`Error::Unavailable`] when none is free in time.
     pub async fn turn(&self) -> Result<Turn, Error> {
         Ok(Turn {
-            connection: self.acquire(Operation::Subscribe).await?,
+            connection: Leased::to_give_back(self.acquire(Operation::Subscribe).await?),
+            deadline: self.statement_deadline(),
         })
     }
 }
@@ -114,7 +120,7 @@ impl Turn {
             .iter()
             .map(|cursor| cursor.after.to_column())
             .collect();
-        let rows = sqlx::query!(
+        let query = sqlx::query!(
             r#"
             SELECT server.identity AS "server!", candidate.index AS "index?",
                    candidate.sequence_id AS "sequence_id?", candidate.bytes AS "bytes?"
@@ -140,8 +146,9 @@ impl Turn {
             &after,
             i64::from(rows_per_topic),
         )
-        .fetch_all(self.connection())
-        .await?;
+        .fetch_all(self.connection.connection());
+        let rows = bounded(self.deadline, query).await;
+        let rows = self.connection.checked(rows)?;
         let server = rows
             .first()
             .map(|row| ServerIdentity(row.server))
@@ -165,14 +172,12 @@ impl Turn {
     ///
     /// [`Error::Invariant`] when one of them is not there, else any [`Error`].
     pub async fn envelopes(&mut self, ids: &[SequenceId]) -> Result<Vec<StoredEnvelope>, Error> {
-        let envelopes = load_envelopes(self.connection(), ids).await?;
+        let load = load_envelopes(self.connection.connection(), ids);
+        let envelopes = bounded(self.deadline, load).await;
+        let envelopes = self.connection.checked(envelopes)?;
         if envelopes.len() < ids.len() {
             return Err(Error::Invariant(Invariant::MissingRows));
         }
         Ok(envelopes)
-    }
-
-    fn connection(&mut self) -> &mut PgConnection {
-        &mut self.connection
     }
 }

@@ -9,11 +9,12 @@ use tonic::{Code, Status};
 
 use crate::given::{code, ids, message};
 use crate::process::{Process, document, free_address};
+use crate::reading::after;
 use crate::subscribers::{
-    GAPS, GENERATIONS, READY, assert_healthy, assert_streams_are_refused, delivered, ended, follow,
-    follow_static, log, row, until_is,
+    GAPS, GENERATIONS, POLLS, READY, assert_healthy, assert_streams_are_refused, delivered, ended,
+    follow, follow_static, log, row, until_at_least, until_is,
 };
-use crate::tailing::{OpenPublish, Publishers, text};
+use crate::tailing::{OpenPublish, Publishers, text, topic};
 
 /// The tailer's connection goes: every stream ends, and none is opened until the next generation is
 /// ready, which an open publish delays here. Reads, publishes and health checks go on. Afterwards a
@@ -211,6 +212,78 @@ async fn outage_of_the_database_passes() {
     assert_eq!(targets, [2]);
     assert_eq!(delivered(&stream.envelopes(1).await), "A2");
     server.stop().await;
+}
+
+/// The database's side of every connection goes silent without closing it, as when a machine or a path
+/// to it is lost. Nobody waits for ever: streams end, and new connections take over (ARC-041).
+#[tokio::test]
+async fn silent_connections_are_given_up() {
+    let database = TestDatabase::create().await;
+    let relay = Relay::to(&database.url()).await;
+    let server = TestServer::builder()
+        .database(database.share())
+        .table(
+            "database",
+            &format!(
+                "url = \"{}\"\nmax_statement_timeout_ms = 500",
+                relay.url(&database.url())
+            ),
+        )
+        .start()
+        .await;
+    let (mut stream, _) = follow(server.address(), "A", 0).await;
+    relay.freeze();
+    let status = stream.end().await;
+    assert_eq!(status.code(), Code::Unavailable, "{status}");
+    eventually("publishes succeed", async || {
+        let publish = server.publish(vec![message(u64::from('A'), 1)]);
+        publish.await.is_ok()
+    })
+    .await;
+    until_is(&server, READY, 1).await;
+    let (mut stream, _) = follow(server.address(), "A", 0).await;
+    assert_eq!(delivered(&stream.envelopes(1).await), "A1");
+    server.stop().await;
+}
+
+/// One connection of a pool goes silent, amid what a stream reads for itself: its heads, which rows it
+/// may load, their payloads. The stream says that it failed; the others and the tailer go on.
+#[tokio::test]
+async fn stream_on_a_silent_connection_ends() {
+    for statement in [
+        "LEFT JOIN topic_watermark w ON w.topic = wanted.topic",
+        "WHERE topic = wanted.topic AND sequence_id > wanted.after",
+        "JOIN envelopes e ON e.sequence_id = wanted.id",
+    ] {
+        let database = TestDatabase::create().await;
+        let relay = Relay::to(&database.url()).await;
+        let url = relay.url(&database.url());
+        let server = TestServer::builder()
+            .database(database.share())
+            .table(
+                "database",
+                &format!("url = \"{url}\"\nmax_statement_timeout_ms = 500\nmax_connections = 2"),
+            )
+            .start()
+            .await;
+        Publishers::of(&database).publish("A").await;
+        let polls = server.metric(POLLS).await;
+        until_at_least(&server, POLLS, polls + 2).await;
+        for _ in 0..3 {
+            relay.freeze_before(statement);
+            let mut stream = Subscription::start(server.address()).await;
+            let adds = vec![after(topic('A').as_bytes(), 0)];
+            stream.update(1, adds, vec![]);
+            relay.until_sent().await;
+            let status = stream.end().await;
+            assert_eq!(status.code(), Code::Unavailable, "{statement}: {status}");
+        }
+        assert_eq!(ended(&server, "database").await, 3);
+        assert_eq!(server.metric(GENERATIONS).await, 1);
+        let (mut stream, _) = follow(server.address(), "A", 0).await;
+        assert_eq!(delivered(&stream.envelopes(1).await), "A1");
+        server.stop().await;
+    }
 }
 
 /// A poll whose statement times out is repeated twice, on the same connection, because it changed
