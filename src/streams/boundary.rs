@@ -132,6 +132,7 @@ impl Boundary {
             }
             Ok(Advance::NoConnection) => {
                 self.metrics.boundary_attempted(BoundaryResult::Error);
+                warn!("the primary gave no connection for closing the log in time");
                 Ok(false)
             }
             Err(error) => {

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use envelope::Topic;
+use smallvec::SmallVec;
 
 use super::frame::Delivery;
 use super::inbox::{Inbox, Registration};
@@ -18,10 +19,13 @@ struct Follower {
     registration: Registration,
 }
 
+/// Most topics of a large stream have one follower, which then needs no allocation of its own.
+type Followers = SmallVec<[Follower; 1]>;
+
 /// The registry of one generation.
 #[derive(Debug, Default)]
 pub(super) struct Registry {
-    topics: Mutex<HashMap<Topic, Vec<Follower>>>,
+    topics: Mutex<HashMap<Topic, Followers>>,
 }
 
 impl Registry {
@@ -88,7 +92,7 @@ impl Registry {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Topic, Vec<Follower>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Topic, Followers>> {
         // A panic under this lock can only come from memory running out.
         self.topics.lock().unwrap_or_else(PoisonError::into_inner)
     }
