@@ -38,5 +38,5 @@ pub use records::{
     Association, AssociationChange, EnvelopeKey, HistoryEntry, NewEnvelope, SequenceId, StoredMeta,
 };
 pub use replica::ReplicaState;
-pub use subscribe::{Candidate, Candidates, Heads, Turn};
+pub use subscribe::{Candidate, Heads, Turn, TurnLimits};
 pub use tail::{LogPage, LogRow, ServerIdentity, Tail, VisibleBoundary};

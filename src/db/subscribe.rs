@@ -4,15 +4,15 @@
 //! Every answer says which server gave it. A stream may combine what it reads here with what its
 //! tailer saw only when both are the same server.
 
-use std::time::Duration;
+use std::collections::HashMap;
 
 use tracing::{Instrument as _, info_span};
 
-use super::envelope_row::load_envelopes;
 use super::pools::{Leased, bounded};
 use super::records::index_of;
 use super::{
-    Database, Error, Invariant, Operation, SequenceId, ServerIdentity, StoredEnvelope, TopicCursor,
+    Database, Error, Invariant, Operation, SequenceId, ServerIdentity, StoredEnvelope, StoredMeta,
+    TopicCursor,
 };
 
 /// The newest ids of topics.
@@ -37,18 +37,26 @@ pub struct Candidate {
 
 /// What there is for a turn.
 #[derive(Debug)]
-pub struct Candidates {
+pub struct Turn {
     /// Who answered.
     pub server: ServerIdentity,
     /// By topic in request order, then ascending by id.
-    pub rows: Vec<Candidate>,
+    pub candidates: Vec<Candidate>,
+    /// Those that were loaded, by id.
+    pub envelopes: HashMap<SequenceId, StoredEnvelope>,
 }
 
-/// A connection that serves one turn of history.
-#[derive(Debug)]
-pub struct Turn {
-    connection: Leased,
-    deadline: Duration,
+/// How much of a turn is read.
+#[derive(Clone, Copy, Debug)]
+pub struct TurnLimits {
+    /// Envelopes of each topic.
+    pub rows_per_topic: u32,
+    /// Bytes that are counted for an envelope beside its payload.
+    pub allowance_bytes: u64,
+    /// Bytes of each topic that are loaded.
+    pub topic_bytes: u64,
+    /// Bytes of all topics that are loaded.
+    pub turn_bytes: u64,
 }
 
 impl Database {
@@ -91,45 +99,43 @@ impl Database {
         Ok(Heads { server, heads })
     }
 
-    /// Takes a connection of the database that streams read from, for one turn.
+    /// Reads one turn of history: the first envelopes above each cursor by id and length, and the
+    /// payloads of as many of them as the limits allow, all in one statement and one snapshot
+    /// (ARC-086, ARC-087).
     ///
-    /// # Errors
-    ///
-    /// [`Error::Unavailable`] when none is free in time.
-    pub async fn turn(&self) -> Result<Turn, Error> {
-        Ok(Turn {
-            connection: Leased::to_give_back(self.acquire(Operation::Subscribe).await?),
-            deadline: self.statement_deadline(),
-        })
-    }
-}
-
-impl Turn {
-    /// The first `rows_per_topic` envelopes above each cursor, without their payloads.
+    /// Lengths are read and added up before any payload is, topic after topic, so each topic's loaded
+    /// envelopes are its first.
     ///
     /// # Errors
     ///
     /// Any [`Error`].
-    pub async fn candidates(
-        &mut self,
+    pub async fn turn(
+        &self,
         cursors: &[TopicCursor<'_>],
-        rows_per_topic: u32,
-    ) -> Result<Candidates, Error> {
+        limits: TurnLimits,
+    ) -> Result<Turn, Error> {
         let topics: Vec<&[u8]> = cursors.iter().map(|cursor| cursor.topic).collect();
         let after: Vec<i64> = cursors
             .iter()
             .map(|cursor| cursor.after.to_column())
             .collect();
+        let connection = self.acquire(Operation::Subscribe).await?;
+        let mut connection = Leased::to_give_back(connection);
         let query = sqlx::query!(
             r#"
             SELECT server.identity AS "server!", candidate.index AS "index?",
-                   candidate.sequence_id AS "sequence_id?", candidate.bytes AS "bytes?"
+                   candidate.sequence_id AS "sequence_id?", candidate.bytes AS "bytes?",
+                   e.server_ns AS "server_ns?", e.expiry_ns,
+                   e.is_commit_or_proposal AS "is_commit_or_proposal?",
+                   e.message_hash AS "message_hash?: [u8; 32]", e.payload AS "payload?"
               FROM (SELECT hashtextextended(
                                concat_ws('|', pg_postmaster_start_time(), inet_server_addr(),
                                          inet_server_port(), pg_is_in_recovery()), 0) AS identity
                    ) AS server
               LEFT JOIN (
-                   SELECT wanted.index, e.sequence_id, e.bytes
+                   SELECT index, sequence_id, bytes,
+                          sum(bytes + $4::bigint) OVER topic AS topic_bytes,
+                          sum(bytes + $4::bigint) OVER turn AS turn_bytes
                      FROM unnest($1::bytea[], $2::bigint[]) WITH ORDINALITY
                               AS wanted (topic, after, index)
                     CROSS JOIN LATERAL (
@@ -138,46 +144,63 @@ impl Turn {
                            WHERE topic = wanted.topic AND sequence_id > wanted.after
                            ORDER BY sequence_id
                            LIMIT $3::bigint
-                          ) AS e
+                          ) AS first
+                   WINDOW topic AS (PARTITION BY index ORDER BY sequence_id),
+                          turn AS (ORDER BY index, sequence_id)
                    ) AS candidate ON true
+              LEFT JOIN envelopes e
+                ON e.sequence_id = candidate.sequence_id
+               AND candidate.topic_bytes <= $5::bigint AND candidate.turn_bytes <= $6::bigint
              ORDER BY candidate.index, candidate.sequence_id
             "#,
             &topics as &[&[u8]],
             &after,
-            i64::from(rows_per_topic),
+            i64::from(limits.rows_per_topic),
+            column(limits.allowance_bytes),
+            column(limits.topic_bytes),
+            column(limits.turn_bytes),
         )
-        .fetch_all(self.connection.connection());
-        let rows = bounded(self.deadline, query).await;
-        let rows = self.connection.checked(rows)?;
+        .fetch_all(connection.connection());
+        let rows = bounded(self.statement_deadline(), query).await;
+        let rows = connection.checked(rows)?;
         let server = rows
             .first()
             .map(|row| ServerIdentity(row.server))
             .ok_or(Error::Invariant(Invariant::MissingRows))?;
-        let rows = rows
-            .into_iter()
-            .filter_map(|row| {
-                Some(Candidate {
-                    topic_index: index_of(row.index?),
-                    sequence_id: SequenceId::from_column(row.sequence_id?),
-                    bytes: u64::from(row.bytes?.unsigned_abs()),
-                })
-            })
-            .collect();
-        Ok(Candidates { server, rows })
-    }
-
-    /// Loads these envelopes in this order.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Invariant`] when one of them is not there, else any [`Error`].
-    pub async fn envelopes(&mut self, ids: &[SequenceId]) -> Result<Vec<StoredEnvelope>, Error> {
-        let load = load_envelopes(self.connection.connection(), ids);
-        let envelopes = bounded(self.deadline, load).await;
-        let envelopes = self.connection.checked(envelopes)?;
-        if envelopes.len() < ids.len() {
-            return Err(Error::Invariant(Invariant::MissingRows));
+        let mut turn = Turn {
+            server,
+            candidates: Vec::with_capacity(rows.len()),
+            envelopes: HashMap::with_capacity(rows.len()),
+        };
+        for row in rows {
+            let (Some(index), Some(id), Some(bytes)) = (row.index, row.sequence_id, row.bytes)
+            else {
+                continue;
+            };
+            let sequence_id = SequenceId::from_column(id);
+            turn.candidates.push(Candidate {
+                topic_index: index_of(index),
+                sequence_id,
+                bytes: u64::from(bytes.unsigned_abs()),
+            });
+            if let (Some(server_ns), Some(flag), Some(hash), Some(payload)) = (
+                row.server_ns,
+                row.is_commit_or_proposal,
+                row.message_hash,
+                row.payload,
+            ) {
+                let envelope = StoredEnvelope {
+                    hash,
+                    meta: StoredMeta::from_columns(id, server_ns, row.expiry_ns, flag),
+                    payload: payload.into(),
+                };
+                turn.envelopes.insert(sequence_id, envelope);
+            }
         }
-        Ok(envelopes)
+        Ok(turn)
     }
+}
+
+fn column(bytes: u64) -> i64 {
+    i64::try_from(bytes).unwrap_or(i64::MAX)
 }

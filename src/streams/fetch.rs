@@ -1,5 +1,6 @@
 //! Reading one turn of history (ARC-077, ARC-086, ARC-087).
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -10,8 +11,11 @@ use tracing::{Instrument as _, info_span};
 use super::frame::Delivery;
 use super::inbox::Registration;
 use super::interests::TurnTopic;
-use super::turn::{DoesNotFit, TURN_ROWS, cut};
-use crate::db::{self, Candidate, Database, ServerIdentity, StoredEnvelope, TopicCursor};
+use super::turn::{Cut, DoesNotFit, TURN_BYTES, TURN_ROWS, cut};
+use crate::config::delivery::ENVELOPE_ALLOWANCE_BYTES;
+use crate::db::{
+    self, Candidate, Database, SequenceId, ServerIdentity, StoredEnvelope, TopicCursor, TurnLimits,
+};
 use crate::metrics::Metrics;
 
 /// Reads history for all sessions of an instance, a bounded number of turns at a time.
@@ -79,7 +83,6 @@ impl Fetcher {
             };
             self.permits.acquire().await
         };
-        let mut turn = self.database.turn().await?;
         let cursors: Vec<TopicCursor<'_>> = topics
             .iter()
             .map(|topic| TopicCursor {
@@ -87,46 +90,67 @@ impl Fetcher {
                 after: topic.after,
             })
             .collect();
-        let candidates = turn.candidates(&cursors, TURN_ROWS).await?;
-        if candidates.server != server {
+        let limits = TurnLimits {
+            rows_per_topic: TURN_ROWS,
+            allowance_bytes: ENVELOPE_ALLOWANCE_BYTES,
+            topic_bytes: self.frame_bytes,
+            turn_bytes: TURN_BYTES,
+        };
+        let turn = self.database.turn(&cursors, limits).await?;
+        if turn.server != server {
             return Err(FetchError::OtherServer);
         }
-        check_complete(&topics, &candidates.rows)?;
-        let cut = cut(&candidates.rows, topics.len(), self.frame_bytes)
+        check_complete(&topics, &turn.candidates)?;
+        let cut = cut(&turn.candidates, topics.len(), self.frame_bytes)
             .map_err(|DoesNotFit| FetchError::TooLarge)?;
-        let ids: Vec<_> = cut
-            .frames
-            .iter()
-            .flatten()
-            .map(|row| row.sequence_id)
-            .collect();
-        let envelopes = turn.envelopes(&ids).await?;
+        Ok(fill(&topics, cut, turn.envelopes))
+    }
+}
 
-        let bytes: Vec<Bytes> = topics
-            .iter()
-            .map(|topic| Bytes::copy_from_slice(topic.topic.as_bytes()))
-            .collect();
-        let mut envelopes = envelopes.into_iter();
-        let frames = cut.frames.iter().map(|rows| Held {
-            rows: rows
-                .iter()
-                .zip(envelopes.by_ref())
-                .map(|(row, envelope)| {
-                    let topic = bytes[row.topic_index].clone();
-                    let registration = topics[row.topic_index].registration;
-                    (registration, Arc::new(delivery(topic, envelope)))
-                })
-                .collect(),
-        });
-        let frames = frames.collect();
-        let not_reached = topics[cut.reached..]
+/// Puts the envelopes into their frames. What was not loaded, because rows before it that found no
+/// place in a frame had taken the room, waits for another turn.
+fn fill(
+    topics: &[TurnTopic],
+    cut: Cut,
+    mut envelopes: HashMap<SequenceId, StoredEnvelope>,
+) -> Fetched {
+    let Cut {
+        frames,
+        mut reached,
+    } = cut;
+    let mut filled = Vec::with_capacity(frames.len());
+    'turn: for frame in frames {
+        let mut rows = Vec::with_capacity(frame.len());
+        for of_topic in frame.chunk_by(|a, b| a.topic_index == b.topic_index) {
+            let TurnTopic {
+                registration,
+                topic,
+                ..
+            } = topics[of_topic[0].topic_index];
+            let topic = Bytes::copy_from_slice(topic.as_bytes());
+            for (place, row) in of_topic.iter().enumerate() {
+                match envelopes.remove(&row.sequence_id) {
+                    Some(envelope) => {
+                        let delivery = delivery(topic.clone(), envelope);
+                        rows.push((registration, Arc::new(delivery)));
+                    }
+                    None if place == 0 => {
+                        reached = row.topic_index;
+                        filled.push(Held { rows });
+                        break 'turn;
+                    }
+                    None => break,
+                }
+            }
+        }
+        filled.push(Held { rows });
+    }
+    Fetched {
+        frames: filled,
+        not_reached: topics[reached..]
             .iter()
             .map(|topic| topic.registration)
-            .collect();
-        Ok(Fetched {
-            frames,
-            not_reached,
-        })
+            .collect(),
     }
 }
 

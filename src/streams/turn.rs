@@ -15,7 +15,7 @@ pub(super) const TURN_ROWS: u32 = 64;
 
 /// Bytes of a turn. What was fetched must be queued before the next turn begins, so a turn of more
 /// than the queue holds would only wait in memory.
-const TURN_BYTES: u64 = OUTBOUND_BYTES;
+pub(super) const TURN_BYTES: u64 = OUTBOUND_BYTES;
 
 /// A row that cannot be delivered, because no frame is large enough for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

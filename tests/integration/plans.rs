@@ -105,12 +105,15 @@ const STATEMENTS: [Statement; 11] = [
         indexes: &["topic_watermark_pkey"],
     },
     Statement {
-        name: "candidates of a turn",
+        name: "turn of history",
         contains: &["AS candidate ON true"],
         lacks: &[],
-        arguments: concat!(topics!(), ", ARRAY[0, 15000, 0, 5]::bigint[], 64"),
-        types: "bytea[], bigint[], bigint",
-        indexes: &["envelopes_topic_sequence_id_idx"],
+        arguments: concat!(
+            topics!(),
+            ", ARRAY[0, 15000, 0, 5]::bigint[], 64, 256, 2097152, 16777216"
+        ),
+        types: "bytea[], bigint[], bigint, bigint, bigint, bigint",
+        indexes: &["envelopes_topic_sequence_id_idx", "envelopes_pkey"],
     },
     Statement {
         name: "envelopes by id",
