@@ -17,7 +17,7 @@ use xmtp_backend::streams::{Add, ClientFrame, Frame, Parts, Streams, Update};
 
 use crate::given::{ids, message};
 use crate::storage::open;
-use crate::subscribers::{
+use crate::following::{
     CLOSED, FAILED, GAPS, GENERATIONS, POLLS, READY, TIMED_OUT, assert_streams_are_refused,
     delivered, ended, follow, until_at_least, until_is,
 };

@@ -10,7 +10,7 @@ use tonic::{Code, Status};
 use crate::given::{code, ids, message};
 use crate::process::{Process, document, free_address};
 use crate::reading::after;
-use crate::subscribers::{
+use crate::following::{
     GAPS, GENERATIONS, POLLS, READY, assert_healthy, assert_streams_are_refused, delivered, ended,
     follow, follow_static, log, row, until_at_least, until_is,
 };

@@ -14,7 +14,7 @@ use xmtp_backend::db::Database;
 use crate::given::ids;
 use crate::process::{Process, document, free_address};
 use crate::reading::after;
-use crate::subscribers::{
+use crate::following::{
     GENERATIONS, POLLS, READY, assert_healthy, assert_streams_are_refused, delivered, ended,
     follow, log, until_at_least, until_is,
 };
