@@ -63,7 +63,7 @@ pub(super) struct Session {
     end: Option<End>,
 }
 
-/// Live rows that found the queue full since the subscriber last took a frame (ARC-080).
+/// Live rows that came while the queue was full, since the subscriber last took a frame (ARC-080).
 #[derive(Debug, Default)]
 struct Stalled {
     taken: u64,
@@ -258,17 +258,21 @@ impl Session {
         let max_frame = self.shared.fetcher.frame_bytes;
         let mut frame: Vec<(Registration, Arc<Delivery>)> = Vec::new();
         let mut frame_bytes = 0;
-        let mut refused = 0;
+        let mut arrived_bytes = 0;
         for (registration, row) in notices.rows {
-            if self.interests.live(registration, row.id()) != Live::Deliver {
+            let bytes = row.bytes();
+            let live = self.interests.live(registration, row.id());
+            if live != Live::Dropped {
+                arrived_bytes += bytes;
+            }
+            if live != Live::Deliver {
                 continue;
             }
-            let bytes = row.bytes();
             if bytes > max_frame {
                 return Err(End::TooLarge);
             }
             if frame_bytes + bytes > max_frame {
-                refused += self.send_live(&std::mem::take(&mut frame), frame_bytes);
+                self.send_live(&std::mem::take(&mut frame));
                 frame_bytes = 0;
                 // The frame may have been refused, with an earlier row of this topic in it.
                 if self.interests.live(registration, row.id()) != Live::Deliver {
@@ -278,31 +282,32 @@ impl Session {
             frame_bytes += bytes;
             frame.push((registration, row));
         }
-        refused += self.send_live(&frame, frame_bytes);
+        self.send_live(&frame);
         for (registration, id) in notices.behind {
             self.interests.fall_behind(registration, id);
         }
-        self.stalled(refused)
+        self.stalled(arrived_bytes)
     }
 
-    /// Queues live rows, or leaves them to history. Answers the bytes that found no room.
-    fn send_live(&mut self, rows: &[(Registration, Arc<Delivery>)], bytes: u64) -> u64 {
+    /// Queues live rows, or leaves them to history.
+    fn send_live(&mut self, rows: &[(Registration, Arc<Delivery>)]) {
         if rows.is_empty() || self.send(rows, Share::Whole) {
-            return 0;
+            return;
         }
         for (registration, row) in rows {
             self.interests.fall_behind(*registration, row.id());
         }
-        bytes
     }
 
     /// Ends a stream whose subscriber takes nothing, while a second queueful of live rows comes in.
     ///
     /// Its state would stay bounded, as the rows are in the database; but somebody who does not read
-    /// at all is told so rather than kept.
-    fn stalled(&mut self, refused_bytes: u64) -> Result<(), End> {
+    /// at all is told so rather than kept. The queue is full when a whole frame finds no room: only
+    /// live rows get it there, and once they are left to history nothing else shows that it is.
+    fn stalled(&mut self, arrived_bytes: u64) -> Result<(), End> {
         let taken = self.outbound.taken();
-        let is_full = refused_bytes > 0 || !self.outbound.has_room(0, Share::Whole);
+        let max_frame = self.shared.fetcher.frame_bytes;
+        let is_full = !self.outbound.has_room(max_frame, Share::Whole);
         if taken != self.stalled.taken || !is_full {
             self.stalled = Stalled {
                 taken,
@@ -311,7 +316,7 @@ impl Session {
         }
         if is_full {
             self.stalled.batches += 1;
-            self.stalled.bytes = self.stalled.bytes.saturating_add(refused_bytes);
+            self.stalled.bytes = self.stalled.bytes.saturating_add(arrived_bytes);
         }
         if self.stalled.batches > OUTBOUND_FRAMES || self.stalled.bytes > OUTBOUND_BYTES {
             return Err(End::TooSlow);

@@ -3,11 +3,13 @@
 
 use envelope::wire::xmtp::backend::v1::subscribe_response::Response;
 use harness::{Subscription, TestServer, eventually};
+use tonic::Code;
 
 use crate::given::ids;
 use crate::reading::after;
 use crate::subscribers::{
-    RawSubscription, all_ended, narrow_channel, received, received_on, sized, store, topic,
+    RawSubscription, all_ended, ended, narrow_channel, received, received_on, sized, store, topic,
+    until_pong,
 };
 
 /// Bytes in flight towards a client with a narrow connection.
@@ -43,6 +45,52 @@ async fn stalled(server: &TestServer, groups: &[u64]) -> Subscription {
             }
         }
     }
+}
+
+/// Live traffic on a topic whose subscriber does not read: it is told `RESOURCE_EXHAUSTED` when a
+/// second queueful has come in, and what it got is a prefix. Somebody else on the same topic gets every
+/// envelope while the next one is not even published. Small envelopes fill the frames of the queue,
+/// large ones its bytes, on one topic or on many.
+#[tokio::test]
+async fn a_subscriber_that_does_not_read_is_told_so_and_nobody_waits_for_it() {
+    let server = start("").await;
+    let cases: [(&str, u64, usize, u64); 3] = [
+        ("small, one topic", 1, 1_500, 1_000),
+        ("large, one topic", 1, LARGEST, 200),
+        ("large, four topics", 4, LARGEST, 200),
+    ];
+    for (number, (claim, topics, bytes, most)) in (1..).zip(cases) {
+        let groups: Vec<u64> = (0..topics).map(|n| number * 100 + n).collect();
+        let mut slow = stalled(&server, &groups).await;
+        let mut quick = Subscription::start(server.address()).await;
+        let names: Vec<Vec<u8>> = groups.iter().map(|group| topic(*group)).collect();
+        let adds: Vec<(&[u8], u64)> = names.iter().map(|name| (name.as_slice(), 0)).collect();
+        quick.add(&adds).await;
+
+        let mut published = Vec::new();
+        while server.metric(&ended("backpressure")).await < number {
+            let next = published.len() as u64;
+            assert!(next < most, "{claim}: it is still open");
+            let group = groups[usize::try_from(next % topics).unwrap()];
+            let live = ids(server.publish(vec![sized(group, next, bytes)]).await);
+            assert_eq!(received(&quick.envelopes(1).await), live, "{claim}");
+            published.extend(live);
+        }
+        assert!(until_pong(&mut quick, 1).await.is_empty());
+
+        let mut got = Vec::new();
+        let status = loop {
+            match slow.next().await {
+                Ok(Response::Messages(messages)) => got.extend(received(&messages.envelopes)),
+                Ok(other) => panic!("{claim}: {other:?}"),
+                Err(status) => break status,
+            }
+        };
+        assert_eq!(status.code(), Code::ResourceExhausted, "{claim}: {status}");
+        assert!(published.starts_with(&got), "{claim}: {got:?}");
+    }
+    assert_eq!(server.metric(&ended("backpressure")).await, 3);
+    server.stop().await;
 }
 
 /// With only history owed, nothing ends: the server stops fetching when half of the queue is full, and
