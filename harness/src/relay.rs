@@ -3,6 +3,7 @@
 
 use std::future::pending;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -26,10 +27,15 @@ pub struct Relay {
 enum Fate {
     Cut,
     Freeze,
+    Hold,
 }
 
 #[derive(Debug, Default)]
 struct Shared {
+    /// How often a client sent something.
+    requests: AtomicU64,
+    /// Whether an answer is held, and may not go on yet.
+    held: watch::Sender<bool>,
     /// Where new connections go; nowhere while there is an outage.
     target: Mutex<Option<SocketAddr>>,
     /// A text that clients have not sent yet.
@@ -102,6 +108,30 @@ impl Relay {
         *lock(&self.shared.trap) = Some((text.into(), Fate::Freeze));
     }
 
+    /// Delivers this text, which a client is the next to send, and holds back what the server answers
+    /// to it until [`release`](Self::release).
+    pub fn hold_answer_to(&self, text: &[u8]) {
+        *lock(&self.shared.trap) = Some((text.into(), Fate::Hold));
+    }
+
+    /// Returns when the server has answered and the answer is held.
+    pub async fn until_held(&self) {
+        let mut held = self.shared.held.subscribe();
+        // The sender is in `shared`, so it is there.
+        let _ = held.wait_for(|held| *held).await;
+    }
+
+    /// Lets the answer go on that is held.
+    pub fn release(&self) {
+        self.shared.held.send_replace(false);
+    }
+
+    /// How often clients sent something so far. The driver sends a statement at once and then waits
+    /// for its answer, so this counts statements; the first use of one counts twice, as it is prepared.
+    pub fn requests(&self) -> u64 {
+        self.shared.requests.load(Ordering::SeqCst)
+    }
+
     /// Carries nothing more on any connection there is; both ends find it open.
     pub fn freeze(&self) {
         for connection in lock(&self.shared.connections).iter() {
@@ -161,10 +191,14 @@ async fn relay(
             Ok(()) = frozen.changed() => return pending().await,
             read = client.read(&mut sent) => match read {
                 Ok(length @ 1..) => {
+                    shared.requests.fetch_add(1, Ordering::SeqCst);
                     recent.extend_from_slice(&sent[..length]);
                     match spring(&shared, &mut recent) {
                         Some(Fate::Cut) => return,
                         Some(Fate::Freeze) => return pending().await,
+                        Some(Fate::Hold) => {
+                            held(&mut client, &mut server, &sent[..length], &shared).await
+                        }
                         None => server.write_all(&sent[..length]).await,
                     }
                 }
@@ -179,6 +213,23 @@ async fn relay(
             return;
         }
     }
+}
+
+/// Carries a request, and its answer once that is released.
+async fn held(
+    client: &mut TcpStream,
+    server: &mut TcpStream,
+    request: &[u8],
+    shared: &Shared,
+) -> std::io::Result<()> {
+    server.write_all(request).await?;
+    let mut answer = vec![0; 65_536];
+    let length = server.read(&mut answer).await?;
+    let mut held = shared.held.subscribe();
+    shared.held.send_replace(true);
+    // The sender is in `shared`, so it is there.
+    let _ = held.wait_for(|held| !*held).await;
+    client.write_all(&answer[..length]).await
 }
 
 /// Whether the bytes contain the text that is waited for; keeps only what may be its beginning.

@@ -21,13 +21,16 @@
 
 use std::time::Duration;
 
+use envelope::wire::xmtp::backend::v1::subscribe_static_response::Response as StaticFrame;
 use gapless::{Id, Next, Page};
-use harness::{AdvisoryLock, Replicated, TestDatabase};
+use harness::{AdvisoryLock, Relay, Replicated, Sessions, TestDatabase, TestServer};
 use xmtp_backend::db::{Database, GlobalLock};
 
 use crate::storage::open;
+use crate::subscribers::{POLLS, delivered, follow, follow_static, until_at_least};
 use crate::tailing::{
     OpenPublish, Publishers, Reader, Violation, audit, close, fail_to_close, open_storage, text,
+    topic,
 };
 
 const BARRIER: AdvisoryLock = AdvisoryLock::Global(GlobalLock::Barrier.number());
@@ -164,6 +167,49 @@ async fn boundary_of_a_later_snapshot_loses_a_row() {
     assert!(log.reader.poll().await.is_empty());
     let lost = Violation::Lost(committed[0]);
     assert_eq!(audit(&committed, &log.reader.delivered[1..]), Err(lost));
+    log.database.drop().await;
+}
+
+/// 5 and 6 cannot happen as long as a page is one statement, which has one snapshot. Every page here is
+/// one request to the database; the histories before it have prepared it.
+#[tokio::test]
+async fn page_is_one_statement() {
+    let database = TestDatabase::create().await;
+    let relay = Relay::to(&database.url()).await;
+    let url = relay.url(&database.url()).parse().unwrap();
+    let storage = open_storage(&database, |settings| settings.primary = url);
+    let mut publishers = Publishers::of(&database);
+    let mut reader = Reader::start(&storage, 1024).await;
+    let a1 = publishers.open("A").await;
+    publishers.publish("B").await;
+    assert_eq!(reader.poll().await, ["B2"]);
+    a1.commit().await;
+    publishers.publish("A").await;
+    let before = relay.requests();
+    assert_eq!(reader.poll().await, ["A1 A3"]);
+    assert_eq!(relay.requests(), before + 1);
+    database.drop().await;
+}
+
+/// The same by what it brings about: a row commits and is closed while a page waits for the table of
+/// the boundary. A page that had looked for rows before would now give the row's gap up.
+#[tokio::test]
+async fn page_that_waits_for_the_boundary_looks_for_rows_after_that() {
+    let (mut log, a1) = Log::with_a_gap().await;
+    let mut boundary = log
+        .database
+        .within_transaction("LOCK TABLE allocation_boundary IN ACCESS EXCLUSIVE MODE")
+        .await;
+    let tailers = Sessions::of_tailers(&log.database).await;
+    let (page, ()) = tokio::join!(log.reader.read(), async {
+        tailers.until_waited("relation", 1).await;
+        a1.commit().await;
+        let close = "UPDATE allocation_boundary SET closed_sequence_id = 2; COMMIT";
+        sqlx::raw_sql(close).execute(&mut boundary).await.unwrap();
+    });
+    assert_eq!(page.boundary, 2);
+    assert_eq!(log.reader.apply(page), ("A1".to_owned(), Next::Wait));
+    assert_eq!(log.reader.missing(), []);
     log.database.drop().await;
 }
 
@@ -325,6 +371,52 @@ async fn readers_of_primary_and_standby_agree_in_the_end() {
     replicated.catch_up().await;
     assert_eq!(standby.poll().await, ["A1 B2 A4"]);
     assert_eq!((standby.boundary(), standby.missing()), (4, vec![]));
+}
+
+/// A row is committed, and handed to everybody who follows its topic, between the head that a stream
+/// reads and its answer. The stream has registered before it read the head, so the row is neither
+/// history nor lost (ARC-076).
+#[tokio::test]
+async fn row_between_the_head_and_its_answer_is_delivered() {
+    let database = TestDatabase::create().await;
+    let relay = Relay::to(&database.url()).await;
+    let server = TestServer::builder()
+        .database(database.share())
+        .table(
+            "database",
+            &format!("url = \"{}\"", relay.url(&database.url())),
+        )
+        .start()
+        .await;
+    let mut publishers = Publishers::of(&database);
+    publishers.publish("A").await;
+    let meanwhile = async |publishers: &mut Publishers| {
+        relay.until_held().await;
+        let rows = publishers.publish("A").await;
+        let polls = server.metric(POLLS).await;
+        until_at_least(&server, POLLS, polls + 3).await;
+        relay.release();
+        text(&rows)
+    };
+
+    // The topic travels as a parameter.
+    relay.hold_answer_to(topic('A').as_bytes());
+    let ((mut stream, targets), row) =
+        tokio::join!(follow(server.address(), "A", 0), meanwhile(&mut publishers));
+    assert_eq!(targets, [1], "the head was read before");
+    let envelopes = stream.envelopes(2).await;
+    assert_eq!(delivered(&envelopes), format!("A1 {row}"));
+
+    relay.hold_answer_to(topic('A').as_bytes());
+    let (stream, row) = tokio::join!(follow_static(&server, 'A'), meanwhile(&mut publishers));
+    let mut stream = stream.unwrap();
+    let StaticFrame::Started(started) = stream.next().await.unwrap() else {
+        panic!("the first frame is Started");
+    };
+    assert_eq!(started.targets[0].through_sequence_id, 2);
+    let envelopes = stream.envelopes(3).await;
+    assert_eq!(delivered(&envelopes), format!("A1 A2 {row}"));
+    server.stop().await;
 }
 
 /// 15. A publish that comes behind a boundary run is given no id before that has ended, and so never
