@@ -15,12 +15,12 @@ use xmtp_backend::db::{Advance, Error, GlobalLock, Invariant, Operation};
 use xmtp_backend::metrics::Metrics;
 use xmtp_backend::streams::{Add, ClientFrame, Frame, Parts, Streams, Update};
 
-use crate::given::{ids, message};
-use crate::storage::open;
 use crate::following::{
     CLOSED, FAILED, GAPS, GENERATIONS, POLLS, READY, TIMED_OUT, assert_streams_are_refused,
     delivered, ended, follow, until_at_least, until_is,
 };
+use crate::given::{ids, message};
+use crate::storage::open;
 use crate::tailing::{OpenPublish, Publishers, close, text, topic};
 
 const BARRIER: AdvisoryLock = AdvisoryLock::Global(GlobalLock::Barrier.number());

@@ -7,13 +7,13 @@ use std::net::TcpStream;
 use harness::{Relay, Sessions, Subscription, TestDatabase, TestServer, Transport, eventually};
 use tonic::{Code, Status};
 
-use crate::given::{code, ids, message};
-use crate::process::{Process, document, free_address};
-use crate::reading::after;
 use crate::following::{
     GAPS, GENERATIONS, POLLS, READY, assert_healthy, assert_streams_are_refused, delivered, ended,
     follow, follow_static, log, row, until_at_least, until_is,
 };
+use crate::given::{code, ids, message};
+use crate::process::{Process, document, free_address};
+use crate::reading::after;
 use crate::tailing::{OpenPublish, Publishers, text, topic};
 
 /// The tailer's connection goes: every stream ends, and none is opened until the next generation is

@@ -11,13 +11,13 @@ use harness::{
 use tonic::Code;
 use xmtp_backend::db::Database;
 
-use crate::given::ids;
-use crate::process::{Process, document, free_address};
-use crate::reading::after;
 use crate::following::{
     GENERATIONS, POLLS, READY, assert_healthy, assert_streams_are_refused, delivered, ended,
     follow, log, until_at_least, until_is,
 };
+use crate::given::ids;
+use crate::process::{Process, document, free_address};
+use crate::reading::{after, newest_of, query_newest};
 use crate::tailing::{Publishers, close, open_storage, text, topic};
 
 /// A migrated database that the standby shows too.
@@ -246,7 +246,8 @@ async fn sessions_and_tailer_must_read_from_one_server() {
         let Ok(mut other) = Subscription::open(server.address()).await else {
             return true;
         };
-        let adds = vec![after(topic('A').as_bytes(), 0)];
+        // Nothing is owed, so the head is all that it reads.
+        let adds = vec![after(topic('A').as_bytes(), 1)];
         other.update(1, adds, vec![]);
         let status = other.end().await;
         assert_eq!(status.code(), Code::Unavailable, "{status}");
@@ -261,5 +262,32 @@ async fn sessions_and_tailer_must_read_from_one_server() {
     assert_eq!(targets, [1]);
     publishers.publish("A").await;
     assert_eq!(delivered(&stream.envelopes(1).await), "A2");
+    server.stop_keeping_database().await;
+}
+
+/// The same for history: the heads came from the tailer's server, and a turn goes to another one. The
+/// connection that is idle first is the one to it.
+#[tokio::test]
+async fn history_and_tailer_must_be_read_from_one_server() {
+    let replicated = Replicated::start().await;
+    let database = database_on(&replicated).await;
+    let relay = Relay::to(&replicated.standby_url(&database)).await;
+    let url = relay.url(&replicated.standby_url(&database));
+    let server = reading_from(&url, &database).start().await;
+    Publishers::of(&database).publish("A").await;
+    replicated.catch_up().await;
+    let mut stream = Subscription::start(server.address()).await;
+    relay.hold_answer_to(topic('A').as_bytes());
+    stream.update(1, vec![after(topic('A').as_bytes(), 0)], vec![]);
+    relay.until_held().await;
+    relay.turn_to(&database.url());
+    let elsewhere = newest_of(&[topic('B').as_bytes()], false);
+    query_newest(&server, &elsewhere).await.unwrap();
+    relay.release();
+    let applied = stream.next().await.unwrap();
+    assert!(matches!(applied, Response::Applied(_)), "{applied:?}");
+    let status = stream.next().await.unwrap_err();
+    assert_eq!(status.code(), Code::Unavailable, "{status}");
+    assert_eq!(ended(&server, "tailer").await, 1);
     server.stop_keeping_database().await;
 }
