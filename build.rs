@@ -17,6 +17,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .build_client(false)
         .build_transport(false)
         .bytes(".")
+        .codec_path("crate::api::codec::Bounded")
         // Answers that carry stored envelopes pass their bytes through unparsed.
         .extern_path(".xmtp.backend.v1.QueryResponse", "crate::api::wire::QueryResponse")
         .extern_path(".xmtp.backend.v1.QueryNewestResponse", "crate::api::wire::QueryNewestResponse")

@@ -70,13 +70,13 @@ async fn main() -> anyhow::Result<()> {
 fn new_envelope() -> anyhow::Result<ClientEnvelope> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_nanos();
     Ok(ClientEnvelope {
-        payload: Some(Payload::WelcomeMessage(WelcomeMessage {
+        payload: Some(Payload::WelcomeMessage(Box::new(WelcomeMessage {
             version: Some(welcome_message::Version::V1(welcome_message::V1 {
                 installation_key: INSTALLATION.to_vec().into(),
                 data: now.to_be_bytes().to_vec().into(),
                 ..welcome_message::V1::default()
             })),
-        })),
+        }))),
     })
 }
 

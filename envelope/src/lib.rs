@@ -44,6 +44,7 @@ pub mod identity;
 pub mod payload;
 pub mod scw;
 pub mod topic;
+pub mod weight;
 pub mod wire;
 
 pub use canonical::MessageHash;

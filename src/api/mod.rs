@@ -4,6 +4,7 @@
 //! statuses (`status`). It holds no rule of its own: those belong to `publish`, `query` and
 //! `identity`.
 
+mod codec;
 mod configuration;
 pub mod health;
 mod identity;

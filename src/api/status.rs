@@ -6,9 +6,11 @@
 
 use std::sync::Arc;
 
+use envelope::Reason;
+use envelope::weight::TooHeavy;
 use envelope::wire::xmtp::backend::v1::PublishError;
 use envelope::wire::xmtp::backend::v1::publish_error;
-use prost::Message as _;
+use prost::{DecodeError, Message as _};
 use prost_types::Any;
 use tonic::{Code, Status};
 use tonic_types::pb;
@@ -125,6 +127,26 @@ impl Statuses {
     }
 }
 
+/// The status of a request that is no message of its type. The text is the library's, as every gRPC
+/// server of this kind has it; it names fields and quotes no values.
+pub(super) fn undecodable(error: &DecodeError) -> Status {
+    Status::internal(error.to_string())
+}
+
+/// The status of a request that was not decoded, because it would grow far beyond its length.
+pub(super) fn too_heavy() -> Status {
+    Status::invalid_argument(TooHeavy.to_string())
+}
+
+/// The same for a publish, which tells a reason.
+pub(super) fn publish_too_heavy() -> Status {
+    rejected(&Rejection {
+        index: None,
+        reason: Reason::TooLarge,
+        message: TooHeavy.to_string(),
+    })
+}
+
 /// A rejection with its detail: `google.rpc.Status` holding one `PublishError` (API-150).
 fn rejected(rejection: &Rejection) -> Status {
     let detail = PublishError {
@@ -152,7 +174,6 @@ mod tests {
     use super::*;
     use base64::Engine as _;
     use base64::engine::general_purpose::STANDARD_NO_PAD;
-    use envelope::Reason;
 
     /// Clients decode this detail by its bytes; an index of 0 is written (API-223).
     #[test]

@@ -29,9 +29,9 @@ use harness::{
 };
 use xmtp_backend::db::{Database, GlobalLock};
 
+use crate::following::{POLLS, delivered, follow, until_at_least};
 use crate::reading::after;
 use crate::storage::open;
-use crate::subscribers::{POLLS, delivered, follow, until_at_least};
 use crate::tailing::{
     OpenPublish, Publishers, Reader, Violation, audit, close, fail_to_close, open_storage, text,
     topic,

@@ -65,6 +65,9 @@ pub enum TooLarge {
     /// The identity update carries too many smart-contract-wallet signatures.
     #[error("identity update carries too many smart-contract-wallet signatures")]
     ContractSignatures,
+    /// The MLS message or key package has too many parts.
+    #[error("mls payload has too many parts")]
+    MlsParts,
 }
 
 impl TooLarge {
@@ -74,6 +77,7 @@ impl TooLarge {
         match self {
             Self::Envelope => "envelope_too_large",
             Self::ContractSignatures => "too_many_contract_signatures",
+            Self::MlsParts => "too_many_mls_parts",
         }
     }
 }

@@ -153,7 +153,7 @@ fn signature(signature: Option<wire::Signature>) -> Result<Signature, IdentityEr
                 .ok_or(IdentityError::MissingField)?
                 .bytes,
         },
-        Kind::Passkey(signature) => Signature::Passkey(signature),
+        Kind::Passkey(signature) => Signature::Passkey(*signature),
     })
 }
 

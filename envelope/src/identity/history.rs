@@ -104,7 +104,7 @@ fn verify_history(history: Vec<Bytes>) -> Result<LocallyVerified, Error> {
 
 fn stored_update(bytes: Bytes) -> Result<Update<Signature>, Error> {
     match canonical::decode(bytes)?.payload {
-        Some(Payload::IdentityUpdate(update)) => Ok(convert(update)?),
+        Some(Payload::IdentityUpdate(update)) => Ok(convert(*update)?),
         Some(
             Payload::GroupMessage(_)
             | Payload::WelcomeMessage(_)

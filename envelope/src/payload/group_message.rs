@@ -4,10 +4,10 @@
 //! are accepted, kept and hashed (ARC-092).
 
 use openmls::framing::{self, MlsMessageIn};
-use tls_codec::Deserialize;
 
+use super::decoder;
 use super::tls::Reader;
-use crate::error::Malformed;
+use crate::error::{Error, Malformed};
 use crate::topic::{Topic, TopicKind};
 
 /// `ProtocolVersion` of MLS 1.0 (RFC 9420 section 6).
@@ -76,16 +76,17 @@ impl Header {
 /// # Errors
 ///
 /// [`Malformed::MlsMessage`] for anything but a complete MLS 1.0 public or private message,
-/// [`Malformed::GroupId`] for a group id that is not 16 bytes.
-pub fn parse(data: &[u8]) -> Result<Header, Malformed> {
+/// [`Malformed::GroupId`] for a group id that is not 16 bytes,
+/// [`TooLarge::MlsParts`](crate::error::TooLarge::MlsParts) for a public message of too many parts.
+pub fn parse(data: &[u8]) -> Result<Header, Error> {
     let mut reader = Reader::new(data);
     if reader.u16()? != MLS_VERSION {
-        return Err(Malformed::MlsMessage);
+        return Err(Malformed::MlsMessage.into());
     }
     match reader.u16()? {
-        PRIVATE_MESSAGE => private_message(&mut reader),
+        PRIVATE_MESSAGE => Ok(private_message(&mut reader)?),
         PUBLIC_MESSAGE => public_message(data),
-        _ => Err(Malformed::MlsMessage),
+        _ => Err(Malformed::MlsMessage.into()),
     }
 }
 
@@ -101,8 +102,8 @@ fn private_message(reader: &mut Reader<'_>) -> Result<Header, Malformed> {
 }
 
 /// `PublicMessage` (RFC 9420 section 6.2), from the front of the whole `MLSMessage`.
-fn public_message(data: &[u8]) -> Result<Header, Malformed> {
-    let message = MlsMessageIn::tls_deserialize(&mut &*data).map_err(|_| Malformed::MlsMessage)?;
+fn public_message(data: &[u8]) -> Result<Header, Error> {
+    let (message, _): (MlsMessageIn, _) = decoder::decode(data, Malformed::MlsMessage)?;
     let message = message
         .try_into_protocol_message()
         .map_err(|_| Malformed::MlsMessage)?;
@@ -111,5 +112,5 @@ fn public_message(data: &[u8]) -> Result<Header, Malformed> {
         framing::ContentType::Proposal => ContentType::Proposal,
         framing::ContentType::Commit => ContentType::Commit,
     };
-    Header::new(message.group_id().as_slice(), content_type)
+    Ok(Header::new(message.group_id().as_slice(), content_type)?)
 }

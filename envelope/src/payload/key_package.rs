@@ -12,9 +12,9 @@ use openmls::key_packages::{KeyPackageIn, Lifetime};
 use openmls::versions::ProtocolVersion;
 use openmls_rust_crypto::RustCrypto;
 use prost::Message;
-use tls_codec::Deserialize;
 
-use crate::error::{KeyPackageError, Malformed};
+use super::decoder;
+use crate::error::{Error, KeyPackageError, Malformed};
 use crate::topic::{Topic, TopicKind};
 use crate::wire::xmtp::identity::MlsCredential;
 
@@ -42,13 +42,12 @@ pub struct KeyPackageFacts {
 /// # Errors
 ///
 /// [`Malformed::KeyPackage`] when the bytes are not exactly one key package,
-/// [`Malformed::InstallationKey`] when its signature key is not 32 bytes.
-pub fn parse(bytes: &[u8]) -> Result<UncheckedKeyPackage, Malformed> {
-    let mut rest = bytes;
-    // The reading decoder: the one over byte slices asserts on truncated input in debug builds.
-    let package = KeyPackageIn::tls_deserialize(&mut rest).map_err(|_| Malformed::KeyPackage)?;
+/// [`Malformed::InstallationKey`] when its signature key is not 32 bytes,
+/// [`TooLarge::MlsParts`](crate::error::TooLarge::MlsParts) when it has too many parts.
+pub fn parse(bytes: &[u8]) -> Result<UncheckedKeyPackage, Error> {
+    let (package, rest): (KeyPackageIn, _) = decoder::decode(bytes, Malformed::KeyPackage)?;
     if !rest.is_empty() {
-        return Err(Malformed::KeyPackage);
+        return Err(Malformed::KeyPackage.into());
     }
     let owner = package.unverified_credential();
     let topic = Topic::new(TopicKind::KeyPackage, owner.signature_key.as_slice())

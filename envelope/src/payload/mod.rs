@@ -6,6 +6,7 @@
 //! No check is made here beyond those a client of the protocol relies on (ARC-010, ARC-013, ARC-092).
 
 pub mod commit_log;
+pub mod decoder;
 pub mod group_message;
 pub mod identity_update;
 pub mod key_package;

@@ -93,9 +93,7 @@ pub fn parse(envelope: ClientEnvelope, limits: Limits) -> Result<Parsed, Error> 
     let hash = MessageHash::of(&canonical);
     let unchecked = match (key_package, envelope.payload) {
         (Some(package), _) => Unchecked::KeyPackage(Box::new(package)),
-        (None, Some(Payload::IdentityUpdate(update))) => {
-            Unchecked::IdentityUpdate(Box::new(update))
-        }
+        (None, Some(Payload::IdentityUpdate(update))) => Unchecked::IdentityUpdate(update),
         (None, _) => Unchecked::Nothing,
     };
     Ok(Parsed {

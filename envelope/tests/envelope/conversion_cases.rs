@@ -6,8 +6,8 @@ use envelope::fixtures::identity::inbox_of;
 use envelope::fixtures::{Passkey, Signer, UpdateBuilder};
 use envelope::wire::xmtp::identity::associations::identity_action::Kind;
 use envelope::wire::xmtp::identity::associations::{
-    AddAssociation, ChangeRecoveryAddress, CreateInbox, IdentityAction, IdentityUpdate,
-    MemberIdentifier, RevokeAssociation, Signature,
+    AddAssociation, CreateInbox, IdentityAction, IdentityUpdate, MemberIdentifier,
+    RevokeAssociation, Signature,
 };
 
 use crate::signature_cases::Forged;
@@ -31,7 +31,7 @@ fn addresses_are_compared_as_text() {
             ..CreateInbox::default()
         };
         let update = UpdateBuilder::new(&id)
-            .action(Kind::CreateInbox(create), [Some(&owner), None])
+            .action(Kind::CreateInbox(create.into()), [Some(&owner), None])
             .build();
         refuse(&[], &update, IdentityError::SignerMismatch);
     }
@@ -54,7 +54,7 @@ fn unknown_identifier_kinds_read_as_ethereum() {
             ..CreateInbox::default()
         };
         let update = UpdateBuilder::new(&inbox_of(&owner, 0))
-            .action(Kind::CreateInbox(create), [Some(&owner), None])
+            .action(Kind::CreateInbox(create.into()), [Some(&owner), None])
             .build();
         assert_eq!(admit(&[], &update).map(|_| ()), expected, "{kind}");
     }
@@ -70,12 +70,12 @@ fn required_fields_are_required() {
         let mut update = UpdateBuilder::new(&id).add(&owner, &app).build();
         let text = UpdateBuilder::new(&id).add(&owner, &app).text();
         let [existing, new] = signers.map(|signer| signer.and_then(|signer| signer.sign(&text)));
-        update.actions[0].kind = Some(Kind::Add(AddAssociation {
+        update.actions[0].kind = Some(Kind::Add(Box::new(AddAssociation {
             new_member_identifier: member,
             existing_member_signature: existing,
             new_member_signature: new,
             relying_party: None,
-        }));
+        })));
         update
     };
     let whole = add(Some(app.member()), [Some(&owner), Some(&app)]);
@@ -102,13 +102,13 @@ fn required_fields_are_required() {
         refuse(&history, &update, IdentityError::MissingField);
     }
     let lone = [
-        Kind::CreateInbox(CreateInbox::default()),
-        Kind::Revoke(RevokeAssociation {
+        Kind::CreateInbox(Box::default()),
+        Kind::Revoke(Box::new(RevokeAssociation {
             member_to_revoke: Some(app.member()),
             ..RevokeAssociation::default()
-        }),
-        Kind::Revoke(RevokeAssociation::default()),
-        Kind::ChangeRecoveryAddress(ChangeRecoveryAddress::default()),
+        })),
+        Kind::Revoke(Box::default()),
+        Kind::ChangeRecoveryAddress(Box::default()),
     ];
     for kind in lone {
         let mut update = whole.clone();
@@ -129,7 +129,7 @@ fn passkey_identifiers_are_hexadecimal() {
             ..CreateInbox::default()
         };
         UpdateBuilder::new(&inbox_of(&owner, 0))
-            .action(Kind::CreateInbox(create), [Some(&owner), None])
+            .action(Kind::CreateInbox(create.into()), [Some(&owner), None])
     };
     for text in [digits.clone(), digits.to_uppercase(), format!("0x{digits}")] {
         // The text to sign shows the key in lower case whatever the identifier looks like.

@@ -173,31 +173,31 @@ fn the_signed_text_shows_every_action() {
     let address = "0x4567890abcdef1234567890abcdef12345678123";
     let member = |kind| Some(WireMember { kind: Some(kind) });
     let add = |kind| {
-        Kind::Add(AddAssociation {
+        Kind::Add(Box::new(AddAssociation {
             new_member_identifier: member(kind),
             ..AddAssociation::default()
-        })
+        }))
     };
     let revoke = |kind| {
-        Kind::Revoke(RevokeAssociation {
+        Kind::Revoke(Box::new(RevokeAssociation {
             member_to_revoke: member(kind),
             ..RevokeAssociation::default()
-        })
+        }))
     };
     let key = Bytes::from_static(&[1, 2, 3]);
     let kinds = [
-        Kind::CreateInbox(CreateInbox {
+        Kind::CreateInbox(Box::new(CreateInbox {
             initial_identifier: "0x1234567890abcdef1234567890abcdef12345678".to_owned(),
             ..CreateInbox::default()
-        }),
+        })),
         add(Member::EthereumAddress(address.to_owned())),
         add(Member::InstallationPublicKey(key.clone())),
         revoke(Member::EthereumAddress(address.to_owned())),
         revoke(Member::InstallationPublicKey(key)),
-        Kind::ChangeRecoveryAddress(ChangeRecoveryAddress {
+        Kind::ChangeRecoveryAddress(Box::new(ChangeRecoveryAddress {
             new_recovery_identifier: "0x7890abcdef1234567890abcdef12345678123456".to_owned(),
             ..ChangeRecoveryAddress::default()
-        }),
+        })),
     ];
     let id = "fcd18d86276d7a99fe522dba9660c420f03c8648785ada7c5daae232a3df77a9";
     let update = kinds

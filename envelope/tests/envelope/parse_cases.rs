@@ -184,7 +184,7 @@ fn upper_case_inbox_ids_name_the_same_topic() {
         panic!("the third is an identity update");
     };
     update.inbox_id.make_ascii_uppercase();
-    let upper = parse(fixtures::update_envelope(update)).unwrap();
+    let upper = parse(fixtures::update_envelope(*update)).unwrap();
     assert_eq!(parse(envelope).unwrap().topic, upper.topic);
 }
 

@@ -73,19 +73,19 @@ fn signature() -> impl Strategy<Value = wire::Signature> {
         ),
         ed25519().prop_map(Signature::InstallationKey),
         (option::of(legacy_key()), option::of(ecdsa())).prop_map(|(delegated_key, signature)| {
-            Signature::DelegatedErc191(wire::LegacyDelegatedSignature {
+            Signature::DelegatedErc191(Box::new(wire::LegacyDelegatedSignature {
                 delegated_key,
                 signature,
-            })
+            }))
         }),
         (some_bytes(), some_bytes(), some_bytes(), some_bytes()).prop_map(
             |(public_key, signature, authenticator_data, client_data_json)| {
-                Signature::Passkey(wire::RecoverablePasskeySignature {
+                Signature::Passkey(Box::new(wire::RecoverablePasskeySignature {
                     public_key,
                     signature,
                     authenticator_data,
                     client_data_json,
-                })
+                }))
             }
         ),
     ];
@@ -115,13 +115,13 @@ fn action() -> impl Strategy<Value = wire::IdentityAction> {
         )
             .prop_map(
                 |(initial_identifier, nonce, signature, kind, relying_party)| {
-                    Kind::CreateInbox(wire::CreateInbox {
+                    Kind::CreateInbox(Box::new(wire::CreateInbox {
                         initial_identifier,
                         nonce,
                         initial_identifier_signature: signature,
                         initial_identifier_kind: kind,
                         relying_party,
-                    })
+                    }))
                 }
             ),
         (
@@ -131,18 +131,18 @@ fn action() -> impl Strategy<Value = wire::IdentityAction> {
             option::of(any::<String>())
         )
             .prop_map(|(member, existing, new, relying_party)| {
-                Kind::Add(wire::AddAssociation {
+                Kind::Add(Box::new(wire::AddAssociation {
                     new_member_identifier: member,
                     existing_member_signature: existing,
                     new_member_signature: new,
                     relying_party,
-                })
+                }))
             }),
         (option::of(member()), option::of(signature())).prop_map(|(member, signature)| {
-            Kind::Revoke(wire::RevokeAssociation {
+            Kind::Revoke(Box::new(wire::RevokeAssociation {
                 member_to_revoke: member,
                 recovery_identifier_signature: signature,
-            })
+            }))
         }),
         (
             any::<String>(),
@@ -151,12 +151,12 @@ fn action() -> impl Strategy<Value = wire::IdentityAction> {
             option::of(any::<String>())
         )
             .prop_map(|(identifier, signature, kind, relying_party)| {
-                Kind::ChangeRecoveryAddress(wire::ChangeRecoveryAddress {
+                Kind::ChangeRecoveryAddress(Box::new(wire::ChangeRecoveryAddress {
                     new_recovery_identifier: identifier,
                     existing_recovery_identifier_signature: signature,
                     new_recovery_identifier_kind: kind,
                     relying_party,
-                })
+                }))
             }),
     ];
     option::of(kinds).prop_map(|kind| wire::IdentityAction { kind })
@@ -214,18 +214,18 @@ fn any_envelope() -> impl Strategy<Value = ClientEnvelope> {
                 should_push,
             })
         }),
-        welcome().prop_map(Payload::WelcomeMessage),
+        welcome().prop_map(|welcome| Payload::WelcomeMessage(welcome.into())),
         some_bytes().prop_map(|bytes| {
             Payload::KeyPackage(KeyPackage {
                 key_package_tls_serialized: bytes,
             })
         }),
-        update().prop_map(Payload::IdentityUpdate),
+        update().prop_map(|update| Payload::IdentityUpdate(update.into())),
         (some_bytes(), option::of(ed25519())).prop_map(|(bytes, signature)| {
-            Payload::CommitLogEntry(CommitLogEntry {
+            Payload::CommitLogEntry(Box::new(CommitLogEntry {
                 serialized_commit_log_entry: bytes,
                 signature,
-            })
+            }))
         }),
     ];
     option::of(payloads).prop_map(|payload| ClientEnvelope { payload })
