@@ -39,6 +39,10 @@ pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// goodbye to the peers it stays within five seconds after the drain.
 const CLOSE: Duration = Duration::from_secs(2);
 
+/// Time for all checks of one publish, its questions to chains included: what is not known by then is
+/// not waited for. The transaction has `max_publish_duration_ms` for itself (ARC-051).
+const CHECK: Duration = Duration::from_secs(30);
+
 /// How often a replica that cannot serve yet is looked at.
 const REPLICA_RETRY: Duration = Duration::from_millis(200);
 
@@ -98,6 +102,8 @@ pub struct Surroundings {
     pub wallets: Arc<dyn Verify>,
     /// The certificate authorities of other servers.
     pub trust: Trust,
+    /// Time for all checks of one publish.
+    pub max_check_duration: Duration,
 }
 
 impl Surroundings {
@@ -108,6 +114,7 @@ impl Surroundings {
             clock: Clock::system(),
             wallets: Arc::new(NoRoutes),
             trust: Trust::Machine,
+            max_check_duration: CHECK,
         }
     }
 }
@@ -424,6 +431,7 @@ fn services(
         clock,
         wallets,
         trust: _,
+        max_check_duration,
     } = surroundings;
     let publisher = Publisher::new(publish::Parts {
         database: database.clone(),
@@ -431,6 +439,7 @@ fn services(
         retention: Retention::new(&config.retention),
         clock,
         wallets: Arc::clone(&wallets),
+        max_check_duration,
         metrics: Arc::clone(&metrics),
     });
     Services::new(api::Parts {

@@ -162,6 +162,12 @@ impl TestServerBuilder {
         self
     }
 
+    /// Gives the checks of one publish this long.
+    pub fn max_check_duration(mut self, duration: Duration) -> Self {
+        self.surroundings.max_check_duration = duration;
+        self
+    }
+
     /// Uses a database that exists already.
     pub fn database(mut self, database: TestDatabase) -> Self {
         self.database = Some(database);

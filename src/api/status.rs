@@ -43,6 +43,7 @@ impl Statuses {
     pub(super) fn of_publish(&self, error: &publish::Error) -> Status {
         match error {
             publish::Error::Rejected(rejection) => rejected(rejection),
+            publish::Error::CheckTimeout => Status::deadline_exceeded(error.to_string()),
             publish::Error::HistoryMoved => Status::aborted(error.to_string()),
             publish::Error::VerifierUnavailable => Status::unavailable(error.to_string()),
             publish::Error::StoredHistory => {

@@ -4,14 +4,17 @@
 //! recheck, because a concurrent duplicate succeeds whatever its check said.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use bytes::Bytes;
-use envelope::identity::{ProjectionChanges, verify_locally};
+use envelope::identity::{ProjectionChanges, verify_locally_while};
 use envelope::payload::key_package::UncheckedKeyPackage;
 use envelope::scw::Verify;
 use envelope::wire::xmtp::identity::associations::IdentityUpdate;
 use envelope::{Reason, Topic, Unchecked};
 use tokio::sync::Semaphore;
+use tokio::time::{Instant, timeout_at};
 
 use super::Error;
 use crate::clock::Clock;
@@ -78,6 +81,8 @@ pub(super) struct Checker {
     pub(super) wallets: Arc<dyn Verify>,
     /// Updates that an inbox may have (API-148).
     pub(super) max_identity_entries: u32,
+    /// Time for all checks of one request. The transaction that follows has a bound of its own.
+    pub(super) max_duration: Duration,
     /// One permit per core: more checks at once would only take each other's time.
     pub(super) cores: Arc<Semaphore>,
 }
@@ -85,12 +90,28 @@ pub(super) struct Checker {
 impl Checker {
     /// Checks every envelope; answers one entry each, in order.
     ///
-    /// Histories are read one at a time, so that a request holds only the longest of them.
+    /// Histories are read one at a time, so that a request holds only the longest of them. When time
+    /// is up, or nobody waits any more, computing ends with the signature that it is at.
     ///
     /// # Errors
     ///
-    /// When a history cannot be read.
+    /// [`Error::CheckTimeout`]; [`Error::VerifierUnavailable`] when it was a contract wallet that
+    /// was waited for; or when a history cannot be read.
     pub(super) async fn check(&self, work: Vec<Work>) -> Result<Vec<Checked>, Error> {
+        let interest = Interest {
+            deadline: Instant::now() + self.max_duration,
+            lost: Arc::default(),
+        };
+        timeout_at(interest.deadline, self.check_each(work, &interest))
+            .await
+            .unwrap_or(Err(Error::CheckTimeout))
+    }
+
+    async fn check_each(
+        &self,
+        work: Vec<Work>,
+        interest: &Interest,
+    ) -> Result<Vec<Checked>, Error> {
         let mut checked = Vec::with_capacity(work.len());
         for Work { topic, unchecked } in work {
             checked.push(match unchecked {
@@ -98,7 +119,9 @@ impl Checker {
                 Unchecked::KeyPackage(package) => {
                     Checked::without_history(self.key_package(*package).await)
                 }
-                Unchecked::IdentityUpdate(update) => self.identity_update(&topic, *update).await?,
+                Unchecked::IdentityUpdate(update) => {
+                    self.identity_update(&topic, *update, interest).await?
+                }
             });
         }
         Ok(checked)
@@ -116,6 +139,7 @@ impl Checker {
         &self,
         topic: &Topic,
         update: IdentityUpdate,
+        interest: &Interest,
     ) -> Result<Checked, Error> {
         let history = self.database.history(topic.as_bytes()).await?;
         let position = history
@@ -125,7 +149,11 @@ impl Checker {
             .into_iter()
             .map(|entry| Bytes::from(entry.payload))
             .collect();
-        let verdict = self.replay(history, update).await.map_err(Failure::from);
+        let verdict = match self.replay(history, update, interest).await? {
+            Ok(changes) => Ok(changes),
+            Err(envelope::Error::Interrupted) => return Err(Error::CheckTimeout),
+            Err(error) => Err(Failure::from(error)),
+        };
         Ok(Checked {
             position: Some(position),
             verdict,
@@ -136,16 +164,27 @@ impl Checker {
         &self,
         history: Vec<Bytes>,
         update: IdentityUpdate,
-    ) -> Result<ProjectionChanges, envelope::Error> {
+        interest: &Interest,
+    ) -> Result<Result<ProjectionChanges, envelope::Error>, Error> {
         let entries_max = self.max_identity_entries as usize;
+        let go_on = interest.question();
         let verified = self
-            .compute(move || verify_locally(history, update, entries_max))
-            .await?;
-        let admission = verified
-            .verify_contracts(self.wallets.as_ref())
-            .await?
-            .apply()?;
-        Ok(admission.changes)
+            .compute(move || verify_locally_while(history, update, entries_max, &go_on))
+            .await;
+        let verified = match verified {
+            Ok(verified) => verified,
+            Err(error) => return Ok(Err(error)),
+        };
+        let verdicts = verified.verify_contracts(self.wallets.as_ref());
+        // What the chain has said by now is remembered by whoever asks it.
+        let verified = match timeout_at(interest.deadline, verdicts).await {
+            Ok(Ok(verified)) => verified,
+            Ok(Err(error)) => return Ok(Err(error)),
+            Err(_) => return Err(Error::VerifierUnavailable),
+        };
+        let go_on = interest.question();
+        let admission = self.compute(move || verified.apply_while(&go_on)).await;
+        Ok(admission.map(|admission| admission.changes))
     }
 
     /// Runs what computes for long enough to hold others up on a thread made for that. The permit
@@ -162,5 +201,44 @@ impl Checker {
         tokio::task::spawn_blocking(work)
             .await
             .expect("validation does not panic")
+    }
+}
+
+/// Whether anybody still waits for the checks of a request. Dropping it, at the deadline or because
+/// the client hung up, tells the threads that compute for it.
+struct Interest {
+    deadline: Instant,
+    lost: Arc<AtomicBool>,
+}
+
+impl Interest {
+    /// What a computation asks between its steps: whether to go on.
+    fn question(&self) -> impl Fn() -> bool + Send + 'static {
+        let lost = Arc::clone(&self.lost);
+        move || !lost.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Interest {
+    fn drop(&mut self) {
+        self.lost.store(true, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A request that nobody waits for any more stops its computations, whatever dropped it.
+    #[test]
+    fn interest_is_lost_when_the_request_is_dropped() {
+        let interest = Interest {
+            deadline: Instant::now(),
+            lost: Arc::default(),
+        };
+        let goes_on = interest.question();
+        assert!(goes_on());
+        drop(interest);
+        assert!(!goes_on());
     }
 }

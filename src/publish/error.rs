@@ -14,6 +14,9 @@ pub enum Error {
     /// An inbox changed between the check of its update and the commit (ARC-111).
     #[error("the identity history changed while the update was checked")]
     HistoryMoved,
+    /// The checks took longer than they may; nothing was stored (ARC-051).
+    #[error("the checks of the request took too long")]
+    CheckTimeout,
     /// A contract wallet could not be asked, so there is no verdict (ARC-091).
     #[error("a contract-wallet signature cannot be verified now")]
     VerifierUnavailable,

@@ -18,6 +18,7 @@ mod retention;
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
+use std::time::Duration;
 
 use envelope::scw::Verify;
 use envelope::wire::xmtp::backend::v1::ClientEnvelope;
@@ -53,6 +54,8 @@ pub struct Parts {
     pub clock: Clock,
     /// Asks contract wallets.
     pub wallets: Arc<dyn Verify>,
+    /// Time for all checks of one request, contract wallets included.
+    pub max_check_duration: Duration,
     /// Counts outcomes.
     pub metrics: Arc<Metrics>,
 }
@@ -87,6 +90,7 @@ impl Publisher {
             retention,
             clock,
             wallets,
+            max_check_duration,
             metrics,
         } = parts;
         let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
@@ -95,6 +99,7 @@ impl Publisher {
             clock,
             wallets,
             max_identity_entries: limits.max_identity_entries,
+            max_duration: max_check_duration,
             cores: Arc::new(Semaphore::new(cores)),
         };
         Self {
@@ -120,6 +125,7 @@ impl Publisher {
             Err(Error::Rejected(rejection)) => self.metrics.rejected(rejection.reason.into()),
             Err(
                 Error::HistoryMoved
+                | Error::CheckTimeout
                 | Error::VerifierUnavailable
                 | Error::StoredHistory
                 | Error::Database(_),

@@ -14,6 +14,7 @@ mod auth_secrets;
 mod boundary;
 mod captures;
 mod configuration;
+mod costs;
 mod following;
 mod given;
 mod health;

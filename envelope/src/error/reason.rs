@@ -27,6 +27,9 @@ pub enum Error {
     /// No verdict on a smart-contract-wallet signature could be had.
     #[error("smart-contract-wallet verifier failed")]
     Verifier(#[from] VerifierError),
+    /// Nobody waited for the answer any more. The envelope was not judged.
+    #[error("the check was given up")]
+    Interrupted,
     /// Stored history fails its own checks. Whoever published now is not at fault.
     #[error("stored identity update {index} fails")]
     StoredHistory {
@@ -49,15 +52,17 @@ impl Error {
             Self::Identity(_) => Some(Reason::InvalidIdentityUpdate),
             Self::Signature(_) => Some(Reason::InvalidSignature),
             Self::Verifier(error) => (!error.is_retryable()).then_some(Reason::InvalidSignature),
-            Self::StoredHistory { .. } => None,
+            Self::Interrupted | Self::StoredHistory { .. } => None,
         }
     }
 
-    /// Whether the same envelope may be accepted later: a chain could not be asked.
+    /// Whether the same envelope may be accepted later: a chain could not be asked, or the check was
+    /// given up.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::Verifier(error) => error.is_retryable(),
+            Self::Interrupted => true,
             Self::Malformed(_)
             | Self::TooLarge(_)
             | Self::KeyPackage(_)
@@ -77,6 +82,7 @@ impl Error {
             Self::Identity(error) => error.name(),
             Self::Signature(error) => error.name(),
             Self::Verifier(error) => error.name(),
+            Self::Interrupted => "interrupted",
             Self::StoredHistory { .. } => "stored_history",
         }
     }

@@ -62,11 +62,27 @@ pub fn verify_locally(
     update: IdentityUpdate,
     entries_max: usize,
 ) -> Result<LocallyVerified, Error> {
+    verify_locally_while(history, update, entries_max, &|| true)
+}
+
+/// [`verify_locally`], as long as `go_on` says so. It is asked before every stored update that is
+/// decoded and before every signature that is verified, so that what nobody waits for ends within
+/// one of those steps.
+///
+/// # Errors
+///
+/// [`Error::Interrupted`] once `go_on` said no, otherwise those of [`verify_locally`].
+pub fn verify_locally_while(
+    history: Vec<Bytes>,
+    update: IdentityUpdate,
+    entries_max: usize,
+    go_on: &dyn Fn() -> bool,
+) -> Result<LocallyVerified, Error> {
     if history.len() >= entries_max {
         return Err(IdentityError::TooManyEntries.into());
     }
-    let update = verify_update(convert(update)?)?;
-    let mut verified = verify_history(history)?;
+    let update = verify_update(convert(update)?, go_on)?;
+    let mut verified = verify_history(history, go_on)?;
     verified.updates.push(update);
     Ok(verified)
 }
@@ -81,22 +97,27 @@ pub async fn replay(
     history: Vec<Bytes>,
     verifier: &dyn Verify,
 ) -> Result<Option<AssociationState>, Error> {
-    let verified = verify_history(history)?.verify_contracts(verifier).await?;
-    fold(verified.updates)
+    let verified = verify_history(history, &|| true)?
+        .verify_contracts(verifier)
+        .await?;
+    fold(verified.updates, &|| true)
 }
 
-fn verify_history(history: Vec<Bytes>) -> Result<LocallyVerified, Error> {
+fn verify_history(history: Vec<Bytes>, go_on: &dyn Fn() -> bool) -> Result<LocallyVerified, Error> {
     let converted = history
         .into_iter()
         .enumerate()
-        .map(|(index, bytes)| stored_update(bytes).map_err(|error| in_history(index, error)))
+        .map(|(index, bytes)| {
+            check_interruption(go_on)?;
+            stored_update(bytes).map_err(|error| in_history(index, error))
+        })
         .collect::<Result<Vec<_>, _>>()?;
     let stored = converted.len();
     let updates = converted
         .into_iter()
         .enumerate()
         .map(|(index, update)| {
-            verify_update(update).map_err(|error| in_history(index, error.into()))
+            verify_update(update, go_on).map_err(|error| in_history(index, error))
         })
         .collect::<Result<_, _>>()?;
     Ok(LocallyVerified { updates, stored })
@@ -115,10 +136,25 @@ fn stored_update(bytes: Bytes) -> Result<Update<Signature>, Error> {
     }
 }
 
+/// An interruption is nobody's fault, wherever it comes.
 fn in_history(index: usize, source: Error) -> Error {
+    if source == Error::Interrupted {
+        return source;
+    }
     Error::StoredHistory {
         index,
         source: Box::new(source),
+    }
+}
+
+/// # Errors
+///
+/// [`Error::Interrupted`] when the caller does not wait any more.
+pub(super) fn check_interruption(go_on: &dyn Fn() -> bool) -> Result<(), Error> {
+    if go_on() {
+        Ok(())
+    } else {
+        Err(Error::Interrupted)
     }
 }
 
@@ -225,11 +261,21 @@ impl Verified {
     /// [`Error::Identity`] when the new update breaks a rule, [`Error::StoredHistory`] when a stored
     /// one does.
     pub fn apply(self) -> Result<Admission, Error> {
+        self.apply_while(&|| true)
+    }
+
+    /// [`apply`](Self::apply), as long as `go_on` says so; it is asked before every update.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Interrupted`] once `go_on` said no, otherwise those of [`apply`](Self::apply).
+    pub fn apply_while(self, go_on: &dyn Fn() -> bool) -> Result<Admission, Error> {
         let mut updates = self.updates;
         let stored = updates.drain(..self.stored).collect();
-        let before = fold(stored)?;
+        let before = fold(stored, go_on)?;
         let mut after = before.clone();
         for update in updates {
+            check_interruption(go_on)?;
             after = Some(rules::apply(after, update)?);
         }
         let after = after.ok_or(IdentityError::NotCreated)?;
@@ -241,9 +287,13 @@ impl Verified {
     }
 }
 
-fn fold(history: Vec<Update<VerifiedSignature>>) -> Result<Option<AssociationState>, Error> {
+fn fold(
+    history: Vec<Update<VerifiedSignature>>,
+    go_on: &dyn Fn() -> bool,
+) -> Result<Option<AssociationState>, Error> {
     let mut state = None;
     for (index, update) in history.into_iter().enumerate() {
+        check_interruption(go_on)?;
         let next = rules::apply(state, update).map_err(|error| in_history(index, error.into()))?;
         state = Some(next);
     }

@@ -10,6 +10,9 @@
 //! 2. [`LocallyVerified::verify_contracts`]: ask smart-contract wallets. Async, no CPU to speak of.
 //! 3. [`Verified::apply`]: fold the history, apply the new update. Linear, and cheap.
 //!
+//! The first and the third can be given up half-way ([`verify_locally_while`],
+//! [`Verified::apply_while`]).
+//!
 //! The rules are those that existing clients replay. An update that they would refuse makes its
 //! inbox unreadable for ever, so nothing may be wider here (ARC-013, ARC-092).
 //!
@@ -39,7 +42,9 @@ mod signature;
 mod state;
 mod text;
 
-pub use history::{Admission, LocallyVerified, Verified, replay, verify_locally};
+pub use history::{
+    Admission, LocallyVerified, Verified, replay, verify_locally, verify_locally_while,
+};
 pub use ident::{Identifier, IdentifierKind, MemberIdentifier, inbox_id, normalize};
 pub use projection::{ProjectedIdentifier, ProjectionChanges};
 pub use signature::INSTALLATION_SIGNATURE_CONTEXT;

@@ -1,13 +1,16 @@
 //! Updates and histories as a whole (cases 109 and 110), and whose fault a failure is.
 
 use envelope::error::{IdentityError, Malformed};
-use envelope::fixtures::{Signer, UpdateBuilder, group_message, update_envelope};
-use envelope::identity::verify_locally;
+use envelope::fixtures::{ScriptedVerifier, Signer, UpdateBuilder, group_message, update_envelope};
+use std::cell::Cell;
+
+use envelope::identity::{verify_locally, verify_locally_while};
+use envelope::scw::VerifierError;
 use envelope::wire::xmtp::identity::associations::IdentityUpdate;
 use envelope::{Error, canonical};
 
 use crate::state_cases::{app, inbox, refuse, wallet};
-use crate::support::{ENTRIES_MAX, admit, members};
+use crate::support::{ENTRIES_MAX, admit, block_on, members};
 
 /// Case 109: what fails in the middle fails as a whole.
 #[test]
@@ -57,6 +60,50 @@ fn a_full_history_takes_no_more() {
     assert_eq!(error, Error::Identity(IdentityError::TooManyEntries));
 }
 
+/// A check asks before each of its costly steps whether to go on, and takes none after a no: one step
+/// for every stored update that is decoded and for every different signature (ARC-051).
+#[test]
+fn a_check_ends_at_the_step_at_which_nobody_waits() {
+    let (history, id) = inbox();
+    let owner = wallet(0);
+    let others: Vec<_> = (1..=20).map(wallet).collect();
+    let update = others
+        .iter()
+        .fold(UpdateBuilder::new(&id), |update, other| {
+            update.add(&owner, other)
+        })
+        .build();
+    let stored: Vec<_> = history
+        .iter()
+        .map(|update| canonical::encode(&update_envelope(update.clone())))
+        .collect();
+    let steps_until = |last: usize| {
+        let steps = Cell::new(0);
+        let go_on = || {
+            steps.set(steps.get() + 1);
+            steps.get() < last
+        };
+        let outcome = verify_locally_while(stored.clone(), update.clone(), ENTRIES_MAX, &go_on);
+        (outcome.map(drop), steps.get())
+    };
+    let (outcome, all) = steps_until(usize::MAX);
+    assert_eq!(outcome, Ok(()));
+    // The owner's signature is one, however often an update uses it.
+    let signatures_stored = 2;
+    assert_eq!(all, others.len() + 1 + stored.len() + signatures_stored);
+    for last in 1..=all {
+        let (outcome, steps) = steps_until(last);
+        assert_eq!(outcome, Err(Error::Interrupted), "{last}");
+        assert_eq!(steps, last);
+    }
+    let no_chain = ScriptedVerifier::always(Err(VerifierError::NoRoute));
+    // Folding asks before each update.
+    let verified = verify_locally(stored.clone(), update, ENTRIES_MAX).unwrap();
+    let verified = block_on(verified.verify_contracts(&no_chain)).unwrap();
+    let outcome = verified.apply_while(&|| false);
+    assert_eq!(outcome.err(), Some(Error::Interrupted));
+}
+
 /// Broken stored history is not the publisher's fault (ARC-090): its place is told, no reason is.
 #[test]
 fn broken_history_is_told_apart() {
@@ -81,8 +128,8 @@ fn broken_history_is_told_apart() {
     ];
     for history in cases {
         let outcome = verify_locally(history, update.clone(), ENTRIES_MAX).and_then(|local| {
-            let verifier = envelope::fixtures::ScriptedVerifier::always(Ok(true));
-            crate::support::block_on(local.verify_contracts(&verifier))?.apply()
+            let verifier = ScriptedVerifier::always(Ok(true));
+            block_on(local.verify_contracts(&verifier))?.apply()
         });
         let error = outcome.unwrap_err();
         assert!(

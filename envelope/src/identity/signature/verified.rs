@@ -11,10 +11,11 @@ use bytes::Bytes;
 use sha2::{Digest, Sha512};
 
 use super::super::convert::{ContractSignature, Signature, Update};
+use super::super::history::check_interruption;
 use super::super::ident::MemberIdentifier;
 use super::super::text;
 use super::{contract, delegated, ecdsa, installation, passkey};
-use crate::error::SignatureError;
+use crate::error::{Error, SignatureError};
 use crate::ethereum::personal_message_digest;
 
 /// How a signer signed.
@@ -83,10 +84,12 @@ pub(in crate::identity) struct LocalUpdate {
 ///
 /// # Errors
 ///
-/// The first [`SignatureError`] in action order, the new member before the existing one.
+/// The first [`SignatureError`] in action order, the new member before the existing one;
+/// [`Error::Interrupted`] once `go_on`, which is asked before every verification, says no.
 pub(in crate::identity) fn verify_update(
     update: Update<Signature>,
-) -> Result<LocalUpdate, SignatureError> {
+    go_on: &dyn Fn() -> bool,
+) -> Result<LocalUpdate, Error> {
     let text = SignedText::new(&text::of(&update));
     let mut known: HashMap<Signature, Local> = HashMap::new();
     let mut contracts = Vec::new();
@@ -94,6 +97,7 @@ pub(in crate::identity) fn verify_update(
         if let Some(local) = known.get(&signature) {
             return Ok(local.clone());
         }
+        check_interruption(go_on)?;
         let local = match &signature {
             Signature::Ecdsa(bytes) => Local::Verified(ecdsa::verify(&text, bytes)?),
             Signature::Contract(contract) => {
@@ -110,7 +114,7 @@ pub(in crate::identity) fn verify_update(
             Signature::Passkey(signature) => Local::Verified(passkey::verify(&text, signature)?),
         };
         known.insert(signature, local.clone());
-        Ok(local)
+        Ok::<_, Error>(local)
     })?;
     Ok(LocalUpdate {
         update,
