@@ -121,7 +121,8 @@ impl Database {
             .collect();
         let connection = self.acquire(Operation::Subscribe).await?;
         let mut connection = Leased::to_give_back(connection);
-        let query = sqlx::query!(
+        let query = sqlx::query_as!(
+            TurnRow,
             r#"
             SELECT server.identity AS "server!", candidate.index AS "index?",
                    candidate.sequence_id AS "sequence_id?", candidate.bytes AS "bytes?",
@@ -163,39 +164,66 @@ impl Database {
         .fetch_all(connection.connection());
         let rows = bounded(self.statement_deadline(), query).await;
         let rows = connection.checked(rows)?;
+        Turn::of(rows)
+    }
+}
+
+/// A row of the statement: a candidate, and its envelope if it was loaded.
+struct TurnRow {
+    server: i64,
+    index: Option<i64>,
+    sequence_id: Option<i64>,
+    bytes: Option<i32>,
+    server_ns: Option<i64>,
+    expiry_ns: Option<i64>,
+    is_commit_or_proposal: Option<bool>,
+    message_hash: Option<[u8; 32]>,
+    payload: Option<Vec<u8>>,
+}
+
+impl TurnRow {
+    /// `None` for the one row of a turn without candidates.
+    fn candidate(&self) -> Option<Candidate> {
+        Some(Candidate {
+            topic_index: index_of(self.index?),
+            sequence_id: SequenceId::from_column(self.sequence_id?),
+            bytes: u64::from(self.bytes?.unsigned_abs()),
+        })
+    }
+
+    fn envelope(self) -> Option<StoredEnvelope> {
+        Some(StoredEnvelope {
+            hash: self.message_hash?,
+            meta: StoredMeta::from_columns(
+                self.sequence_id?,
+                self.server_ns?,
+                self.expiry_ns,
+                self.is_commit_or_proposal?,
+            ),
+            payload: self.payload?.into(),
+        })
+    }
+}
+
+impl Turn {
+    fn of(rows: Vec<TurnRow>) -> Result<Self, Error> {
         let server = rows
             .first()
             .map(|row| ServerIdentity(row.server))
             .ok_or(Error::Invariant(Invariant::MissingRows))?;
-        let mut turn = Turn {
+        let mut turn = Self {
             server,
             candidates: Vec::with_capacity(rows.len()),
             envelopes: HashMap::with_capacity(rows.len()),
         };
         for row in rows {
-            let (Some(index), Some(id), Some(bytes)) = (row.index, row.sequence_id, row.bytes)
-            else {
+            let Some(candidate) = row.candidate() else {
                 continue;
             };
-            let sequence_id = SequenceId::from_column(id);
-            turn.candidates.push(Candidate {
-                topic_index: index_of(index),
-                sequence_id,
-                bytes: u64::from(bytes.unsigned_abs()),
-            });
-            if let (Some(server_ns), Some(flag), Some(hash), Some(payload)) = (
-                row.server_ns,
-                row.is_commit_or_proposal,
-                row.message_hash,
-                row.payload,
-            ) {
-                let envelope = StoredEnvelope {
-                    hash,
-                    meta: StoredMeta::from_columns(id, server_ns, row.expiry_ns, flag),
-                    payload: payload.into(),
-                };
-                turn.envelopes.insert(sequence_id, envelope);
+            if let Some(envelope) = row.envelope() {
+                turn.envelopes.insert(candidate.sequence_id, envelope);
             }
+            turn.candidates.push(candidate);
         }
         Ok(turn)
     }
