@@ -3,10 +3,12 @@
 //!
 //! Nothing here races: a publish stays open until the test ends it, and the reader polls when it is
 //! told to. `A1+` is a publish on topic A that holds id 1, `c` and `r` are its commit and rollback,
-//! `p` is a poll, `bd` a boundary run. Those that need a whole server stand with their subject:
+//! `p` is a poll, `bd` a boundary run. Those that need a standby or a whole server stand with their
+//! subject:
 //!
 //! | | history | where |
 //! | --- | --- | --- |
+//! | 12, 13, 14, 17 | on a standby | `interleavings_standby` |
 //! | 9 | an instance starts while a publish is open; its port | `recovery::the_port_stays_closed_while_a_publish_is_open` |
 //! | 16 | as many gaps as may be tracked, and one more | `recovery::one_gap_more_than_may_be_tracked_ends_every_stream` |
 //! | 17 | a promotion; its streams | `standby::a_promotion_ends_every_stream` |
@@ -17,15 +19,44 @@
 //! Every rule was broken once, by hand, to see that a test notices. Rules of the reader's state are
 //! broken for good in the simulations of `gapless`; this table has what only a database shows.
 //!
-//! MUTATIONS
+//! | rule | broken by | noticed by |
+//! | --- | --- | --- |
+//! | a page is one snapshot | the boundary in a statement of its own | `page_is_one_statement` |
+//! | a probe looks at whole ranges | a range without its first id | `late_commit_is_found_without_a_boundary` |
+//! | a probe has the lowest rows | the highest ones under the limit | `cut_probe_has_the_lowest_rows_of_all_gaps` |
+//! | a cut probe retires up to its last row | up to the boundary | `probe_that_was_cut_gives_up_nothing_above_the_cut` |
+//! | forward rows wait for a cut probe | delivered at once | `forward_rows_wait_for_a_probe_that_was_cut` |
+//! | ids that were jumped over are missing | forgotten | `late_commit_is_found_without_a_boundary` |
+//! | only the boundary retires | up to the cursor | `rolled_back_id_is_missing_until_the_boundary_passes_it` |
+//! | the cursor follows the boundary | it does not | `boundary_moves_the_cursor_where_no_row_does` |
+//! | a fresh gap asks for nothing | asks at once | `rolled_back_id_is_missing_until_the_boundary_passes_it` |
+//! | a forward scan begins after the cursor | one id later | `boundary_moves_the_cursor_where_no_row_does` |
+//! | gaps have a bound | none | `recovery::one_gap_more_than_may_be_tracked_ends_every_stream` |
+//! | publishers hold the barrier | they do not | `start_waits_for_every_open_publish`, `histories` |
+//! | a boundary run waits for the barrier | takes another lock | `start_waits_for_every_open_publish` |
+//! | it holds the barrier to its end | lets go at once | `barrier_is_held_until_the_boundary_is_stored` |
+//! | the boundary is the sequence's | the greatest row's | `boundary_moves_the_cursor_where_no_row_does` |
+//! | an unused sequence gave no id | it gave 1 | `boundary::open_publish_delays_the_boundary_and_ends_no_stream` |
+//! | the boundary never goes back | set to whatever is read | `boundary::sequence_that_was_set_back_is_an_invariant_failure` |
+//! | a cancelled wait is a timeout | 57014 is a failure | `boundary::either_timeout_of_the_barrier_leaves_the_connection_usable` |
+//! | after a timeout an attempt keeps its distance | the interval will do | `boundary::attempt_after_a_timeout_keeps_its_distance` |
+//! | a stored boundary saves the run | it is not read | `boundary::stored_boundary_that_covers_the_request_saves_the_run` |
+//! | a cancelled poll is repeated twice | once, or three times | `recovery::polls_that_time_out_are_repeated_twice` |
+//! | a start waits for the boundary | begins at what it sees | `standby::the_port_stays_closed_until_the_standby_shows_the_boundary` |
+//! | heads are read after registration | before | `row_between_the_head_and_its_answer_is_delivered` |
+//! | pages are of one server | not compared | `standby::a_promotion_ends_every_stream` |
+//! | heads are of that server | not compared | `standby::sessions_and_tailer_must_read_from_one_server` |
+//! | history is of that server | not compared | `standby::history_and_tailer_must_be_read_from_one_server` |
+//!
+//! One could not be seen to be broken: the interval between two boundary runs, which the polls that
+//! ask for them keep by themselves.
 
 use std::time::Duration;
 
 use envelope::wire::xmtp::backend::v1::subscribe_static_response::Response as StaticFrame;
 use gapless::{Id, Next, Page};
 use harness::{
-    AdvisoryLock, Relay, Replicated, Sessions, StaticSubscription, TestDatabase, TestServer,
-    Transport,
+    AdvisoryLock, Relay, Sessions, StaticSubscription, TestDatabase, TestServer, Transport,
 };
 use xmtp_backend::db::{Database, GlobalLock};
 
@@ -338,78 +369,6 @@ async fn boundary_moves_the_cursor_where_no_row_does() {
     log.database.drop().await;
 }
 
-/// A database on a primary and its standby, and the storage of a server that reads from the standby.
-async fn on_a_standby(replicated: &Replicated) -> (TestDatabase, Database) {
-    let database = replicated.create_bare().await;
-    Database::migrate(&database.options()).await.unwrap();
-    replicated.catch_up().await;
-    let standby = replicated.standby_url(&database).parse().unwrap();
-    let storage = open_storage(&database, |settings| settings.replica = Some(standby));
-    (database, storage)
-}
-
-/// 12 and 13, on one standby. 12: a row that is committed and closed on the primary is missing on the
-/// standby, whose own boundary keeps its gap; the primary's number would lose it. 13: a reader that
-/// must begin at a boundary waits until the standby shows it.
-#[tokio::test]
-async fn standby_is_believed_only_what_it_shows_itself() {
-    let replicated = Replicated::start().await;
-    let (database, storage) = on_a_standby(&replicated).await;
-    let mut publishers = Publishers::of(&database);
-    let mut reader = Reader::start(&storage, 1024).await;
-    let a1 = publishers.open("A").await;
-    publishers.publish("B").await;
-    replicated.catch_up().await;
-    assert_eq!(reader.poll().await, ["B2"]);
-    replicated.pause_replay().await;
-    a1.commit().await;
-    let closed = close(&storage).await;
-    assert_eq!(closed, 2);
-    for _ in 0..2 {
-        assert!(reader.poll().await.is_empty());
-        assert_eq!((reader.boundary(), reader.missing()), (0, vec![(1, 1)]));
-    }
-    // 13, while replay is paused.
-    assert!(Reader::start_after(&storage, closed, 1024).await.is_none());
-    replicated.resume_replay().await;
-    replicated.catch_up().await;
-    assert_eq!(reader.poll().await, ["A1"]);
-    assert_eq!((reader.boundary(), reader.missing()), (2, vec![]));
-    let mut next = Reader::start_after(&storage, closed, 1024).await.unwrap();
-    assert_eq!(next.cursor(), 2);
-    assert!(next.poll().await.is_empty());
-}
-
-/// 14. Readers on the primary and on a standby that is paused deliver the same in the end, each by
-/// what its own server shows.
-#[tokio::test]
-async fn readers_of_primary_and_standby_agree_in_the_end() {
-    let replicated = Replicated::start().await;
-    let (database, standby_storage) = on_a_standby(&replicated).await;
-    let storage = open_storage(&database, |_| {});
-    let mut publishers = Publishers::of(&database);
-    let mut primary = Reader::start(&storage, 1024).await;
-    let mut standby = Reader::start(&standby_storage, 1024).await;
-    let open = publishers.open("AB").await;
-    publishers.publish("C").await;
-    replicated.catch_up().await;
-    for reader in [&mut primary, &mut standby] {
-        assert_eq!(reader.poll().await, ["C3"]);
-        assert_eq!(reader.missing(), [(1, 2)]);
-    }
-    replicated.pause_replay().await;
-    open.commit().await;
-    publishers.publish("A").await;
-    assert_eq!(close(&storage).await, 4);
-    assert_eq!(primary.poll().await, ["A1 B2 A4"]);
-    assert!(standby.poll().await.is_empty());
-    assert_eq!(standby.missing(), [(1, 2)]);
-    replicated.resume_replay().await;
-    replicated.catch_up().await;
-    assert_eq!(standby.poll().await, ["A1 B2 A4"]);
-    assert_eq!((standby.boundary(), standby.missing()), (4, vec![]));
-}
-
 /// A row is committed, and handed to everybody who follows its topic, between the head that a stream
 /// reads and its answer. The stream has registered before it read the head, so the row is neither
 /// history nor lost (ARC-076).
@@ -510,23 +469,5 @@ async fn barrier_is_held_until_the_boundary_is_stored() {
         drop(table);
     });
     assert_eq!(closed, 1);
-    database.drop().await;
-}
-
-/// 17. A standby that becomes a primary of its own keeps its connections, shows no new row, and
-/// nothing of that is an error. Its identity is the one sign there is.
-#[tokio::test]
-async fn promotion_shows_in_the_identity_and_nowhere_else() {
-    let replicated = Replicated::start().await;
-    let (database, storage) = on_a_standby(&replicated).await;
-    let mut publishers = Publishers::of(&database);
-    let mut reader = Reader::start(&storage, 1024).await;
-    publishers.publish("A").await;
-    replicated.catch_up().await;
-    assert_eq!(reader.poll().await, ["A1"]);
-    assert_eq!(reader.server_of_empty_page().await, reader.server());
-    replicated.promote().await;
-    publishers.publish("A").await;
-    assert_ne!(reader.server_of_empty_page().await, reader.server());
     database.drop().await;
 }

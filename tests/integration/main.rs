@@ -21,6 +21,7 @@ mod health;
 mod histories;
 mod inbox_ids;
 mod interleavings;
+mod interleavings_standby;
 mod invariants;
 mod lifetime;
 mod locks;
