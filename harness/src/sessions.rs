@@ -69,12 +69,15 @@ impl Sessions {
     }
 
     /// Statements that wait for a lock of this type (`relation`, `advisory`): the backend of each,
-    /// and when the statement began, in microseconds since the Unix epoch.
+    /// and when its transaction began, in microseconds since the Unix epoch. The view reads the wait
+    /// later than the statement, so it may show the wait of one statement with the start of the one
+    /// before; the transaction is the same.
     pub async fn waiting(&self, lock_type: &str) -> Vec<(i32, i64)> {
         sqlx::query_as(
-            "SELECT pid, (extract(epoch FROM query_start) * 1000000)::bigint
+            "SELECT pid, (extract(epoch FROM xact_start) * 1000000)::bigint
                FROM pg_stat_activity
               WHERE datname = current_database() AND application_name = $1
+                AND xact_start IS NOT NULL
                 AND wait_event_type = 'Lock' AND wait_event = $2",
         )
         .bind(&self.name)

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument as _, error, info, info_span, warn};
 
@@ -15,8 +15,11 @@ use super::tailer::{Failure, Settings, Tailer};
 use crate::db::Database;
 use crate::metrics::Metrics;
 
-/// Wait after the first failed start of a generation; doubled after each further one.
-const BACKOFF: Duration = Duration::from_millis(100);
+/// Wait before a generation whose predecessor did not start, or did not live long; doubled for each
+/// further one. The first one after a long life starts at once.
+const MIN_BACKOFF: Duration = Duration::from_millis(100);
+
+/// The longest such wait, and what counts as a long life.
 const MAX_BACKOFF: Duration = Duration::from_secs(5);
 
 /// A generation that streams may join, and its tailer.
@@ -37,6 +40,8 @@ pub(super) struct Supervisor {
     current: watch::Sender<Option<Arc<Generation>>>,
     stop: CancellationToken,
     number: u64,
+    /// Wait before the next start.
+    backoff: Option<Duration>,
 }
 
 impl Supervisor {
@@ -62,6 +67,7 @@ impl Supervisor {
             current,
             stop,
             number: 0,
+            backoff: None,
         }
     }
 
@@ -89,6 +95,7 @@ impl Supervisor {
         let mut next = Some(first);
         while let Some(started) = next {
             let stop = self.stop.clone();
+            let began = Instant::now();
             if stop
                 .run_until_cancelled(self.serve(started))
                 .await
@@ -96,6 +103,9 @@ impl Supervisor {
             {
                 self.retire(End::Shutdown);
                 return;
+            }
+            if began.elapsed() >= MAX_BACKOFF {
+                self.backoff = None;
             }
             next = self.recover().await;
         }
@@ -131,15 +141,19 @@ impl Supervisor {
     /// The next generation, or `None` when it is time to stop.
     async fn recover(&mut self) -> Option<Started> {
         let stop = self.stop.clone();
-        let mut backoff = BACKOFF;
         loop {
+            if let Some(backoff) = self.backoff {
+                stop.run_until_cancelled(sleep(backoff)).await?;
+            }
+            self.backoff = Some(
+                self.backoff
+                    .map_or(MIN_BACKOFF, |backoff| (backoff * 2).min(MAX_BACKOFF)),
+            );
             warn!(generation = self.number + 1, "stream recovery starts");
             match stop.run_until_cancelled(self.start()).await? {
                 Ok(started) => return Some(started),
                 Err(failure) => report(&failure, &self.metrics),
             }
-            stop.run_until_cancelled(sleep(backoff)).await?;
-            backoff = (backoff * 2).min(MAX_BACKOFF);
         }
     }
 }
