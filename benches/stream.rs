@@ -102,8 +102,7 @@ impl Bench {
         let channel = self.channel().await;
         let mut ours = Vec::new();
         for number in 0..SAMPLES {
-            // Spread over the interval: a rate that divides it would always meet the same moment.
-            tokio::time::sleep(Duration::from_millis(7 + number * 13 % 31)).await;
+            tokio::time::sleep(pause(number)).await;
             let sent = Instant::now();
             self.publish(&channel, GROUP, number..number + 1).await;
             stream.envelopes(1).await;
@@ -140,7 +139,7 @@ impl Bench {
         });
         let mut raw = Vec::new();
         for number in 0..samples {
-            tokio::time::sleep(Duration::from_millis(7 + number * 13 % 31)).await;
+            tokio::time::sleep(pause(number)).await;
             let sent = Instant::now();
             sqlx::query("INSERT INTO raw (payload) VALUES ($1)")
                 .bind(vec![0u8; 1024])
@@ -319,6 +318,12 @@ async fn select(connection: &mut PgConnection, topics: &[Vec<u8>]) -> usize {
         bytes += payload.len();
     }
     bytes
+}
+
+/// Between an arrival, which is a moment of the poller's, and the next request: every part of the
+/// interval as often as every other.
+fn pause(number: u64) -> Duration {
+    Duration::from_millis(number * 37 % 100)
 }
 
 fn percentile(samples: &[Duration], percent: usize) -> Duration {
