@@ -251,3 +251,105 @@ fn messages(deliveries: &[Arc<Delivery>]) -> Messages {
         envelopes: envelopes.collect(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use prost::Message as _;
+
+    use super::*;
+    use crate::db::{SequenceId, StoredMeta};
+
+    /// Numbers at which an integer or a length takes one byte more.
+    const EDGES: [u64; 7] = [0, 1, 127, 128, 16_383, 16_384, i64::MAX as u64];
+
+    fn targets(number: usize, through: u64) -> Vec<Target> {
+        let kinds = [17, 33];
+        (0..number)
+            .map(|index| Target {
+                topic: vec![0x11; kinds[index % 2]].into(),
+                through: SequenceId::from_wire(through).unwrap(),
+            })
+            .collect()
+    }
+
+    /// The length that is charged for a control frame is its encoded length, on both kinds of streams.
+    #[test]
+    fn a_control_frame_is_as_long_as_it_says() {
+        let mut frames = vec![Frame::Keepalive];
+        for edge in EDGES {
+            frames.extend([Frame::Ping(edge), Frame::Pong(edge)]);
+            for number in [0, 1, 2, 3, 5, 200, 800] {
+                frames.push(Frame::Applied {
+                    id: edge,
+                    targets: targets(number, edge),
+                });
+                frames.push(Frame::Started {
+                    keepalive_interval_ms: u32::try_from(edge).unwrap_or(u32::MAX),
+                    targets: targets(number, edge),
+                });
+            }
+        }
+        frames.push(Frame::Ping(u64::MAX));
+        for frame in frames {
+            let bytes = frame.bytes();
+            let message = match &frame {
+                Frame::Applied { .. } | Frame::Ping(_) | Frame::Pong(_) => {
+                    subscribe_message(frame).encode_to_vec()
+                }
+                Frame::Started { targets, .. } if targets.is_empty() => {
+                    let of_static = static_message(frame.clone()).encode_to_vec();
+                    let of_bidi = subscribe_message(frame).encode_to_vec();
+                    assert_eq!(of_static, of_bidi);
+                    of_bidi
+                }
+                Frame::Started { .. } | Frame::Keepalive | Frame::Messages(_) => {
+                    static_message(frame).encode_to_vec()
+                }
+            };
+            assert_eq!(message.len() as u64, bytes);
+        }
+    }
+
+    fn delivery(payload_bytes: usize) -> Arc<Delivery> {
+        Arc::new(Delivery {
+            topic: vec![0x11; 33].into(),
+            hash: vec![0x22; 32].into(),
+            meta: StoredMeta {
+                sequence_id: SequenceId::MAX,
+                server_ns: i64::MAX,
+                expiry_ns: Some(i64::MAX),
+                is_commit_or_proposal: true,
+            },
+            payload: vec![0x0a; payload_bytes].into(),
+        })
+    }
+
+    /// What is charged for envelopes is never less than they take with the longest metadata there can
+    /// be, the frame's own header on the wire included (ARC-079).
+    #[test]
+    fn a_frame_of_envelopes_is_not_longer_than_it_says() {
+        for payload_bytes in [0, 1, 127, 128, 16_383, 16_384, 1 << 20, (2 << 20) - 256] {
+            for number in [1, 2, 64, 300] {
+                if payload_bytes > 20_000 && number > 2 {
+                    continue;
+                }
+                let frame = Frame::Messages(vec![delivery(payload_bytes); number]);
+                let bytes = frame.bytes();
+                let of_static = static_message(frame.clone()).encode_to_vec();
+                let of_bidi = subscribe_message(frame).encode_to_vec();
+                assert!(of_static.len() as u64 + 5 <= bytes);
+                assert!(of_bidi.len() as u64 + 5 <= bytes);
+            }
+        }
+    }
+
+    /// The bytes of a Ping, as clients in other languages read them.
+    #[test]
+    fn a_ping_has_the_published_bytes() {
+        let message = subscribe_message(Frame::Ping(0x1122_3344_5566_7788));
+        assert_eq!(
+            hex::encode(message.encode_to_vec()),
+            "220a0888ef99abc5e88c9111"
+        );
+    }
+}

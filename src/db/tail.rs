@@ -25,6 +25,14 @@ const GOODBYE: Duration = Duration::from_secs(1);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServerIdentity(pub(super) i64);
 
+#[cfg(test)]
+impl ServerIdentity {
+    /// A server that nobody asks.
+    pub(crate) const fn nobody() -> Self {
+        Self(0)
+    }
+}
+
 /// What a server shows of the closed boundary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VisibleBoundary {

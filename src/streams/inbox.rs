@@ -73,3 +73,6 @@ impl Inbox {
         self.notices.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests;

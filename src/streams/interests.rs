@@ -221,3 +221,6 @@ impl Interests {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -201,3 +201,6 @@ impl Drop for Frames {
         self.0.changed.notify_one();
     }
 }
+
+#[cfg(test)]
+mod tests;

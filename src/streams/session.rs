@@ -398,3 +398,6 @@ impl Drop for Session {
         self.outbound.finish(end);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -81,3 +81,6 @@ pub(super) fn cut(
         reached: topics,
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -90,3 +90,6 @@ fn check_adds(
 fn exceeds(number: usize, max: u32) -> bool {
     u32::try_from(number).map_or(true, |number| number > max)
 }
+
+#[cfg(test)]
+mod tests;
