@@ -4,6 +4,7 @@ use std::future::pending;
 
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt as _, Stream, StreamExt as _};
+use tokio::task::coop::consume_budget;
 use tokio::time::{Instant, sleep_until};
 use tracing::{Instrument as _, info_span};
 use uuid::Uuid;
@@ -36,6 +37,8 @@ impl Session {
             if let Err(end) = self.step(&mut inbound, &mut work).await {
                 break end;
             }
+            // A client that never stops sending must not keep the thread for itself.
+            consume_budget().await;
         };
         self.fail(end);
     }
@@ -181,23 +184,17 @@ impl Session {
         }
     }
 
-    /// The deadline has passed. A Pong that has arrived already counts, wherever it waits.
+    /// The deadline has passed. A Pong that has arrived already counts, wherever it waits: each call
+    /// looks at one more frame, and between two of them the session notices everything else.
     fn pong_is_late(
         &mut self,
         inbound: &mut (impl Stream<Item = ClientFrame> + Unpin),
         work: &mut Work,
     ) -> Result<(), End> {
-        while work.heads.is_none() {
-            let Some(frame) = inbound.next().now_or_never() else {
-                return Err(End::NoPong);
-            };
-            self.receive(frame, work)?;
-            if !self.keepalive.is_waiting() {
-                return Ok(());
-            }
+        match inbound.next().now_or_never() {
+            Some(frame) => self.receive(frame, work),
+            None => Err(End::NoPong),
         }
-        // An Update comes first; the frames behind it are looked at when it is applied.
-        Ok(())
     }
 }
 

@@ -243,6 +243,22 @@ async fn a_pong_that_has_arrived_counts_at_the_deadline() {
     }
 }
 
+/// A client that floods its stream with frames that cost nothing does not keep its session from anything
+/// else, after its deadline neither.
+#[tokio::test(start_paused = true)]
+async fn a_flood_of_pongs_does_not_hold_the_session() {
+    let (task, mut frames, generation) = start(stream::repeat_with(|| ClientFrame::Pong(1)));
+    frames.next().await.unwrap().unwrap();
+    // The session never is idle, so the clock must be moved.
+    for _ in 0..10 {
+        advance(INTERVAL).await;
+        yield_now().await;
+    }
+    assert!(!task.is_finished());
+    generation.end(End::Shutdown);
+    task.await.unwrap();
+}
+
 fn topic() -> Topic {
     Topic::new(TopicKind::GroupMessage, &[1; 16]).unwrap()
 }
