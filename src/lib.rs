@@ -7,6 +7,7 @@ pub mod auth;
 pub mod clock;
 pub mod config;
 pub mod db;
+pub mod descriptors;
 pub mod identity;
 pub mod metrics;
 pub mod outbound;

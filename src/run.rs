@@ -28,7 +28,7 @@ use crate::outbound::Trust;
 use crate::port::{BindError, Port};
 use crate::publish::{self, Publisher, Retention};
 use crate::query::Queries;
-use crate::server::{self, stack};
+use crate::server::{self, Connections, stack};
 use crate::streams::{self, Streams};
 use crate::telemetry;
 
@@ -42,6 +42,10 @@ const CLOSE: Duration = Duration::from_secs(2);
 /// Time for all checks of one publish, its questions to chains included: what is not known by then is
 /// not waited for. The transaction has `max_publish_duration_ms` for itself (ARC-051).
 const CHECK: Duration = Duration::from_secs(30);
+
+/// Connections of the metrics port at a time. A handful of scrapers come and go; each may take ten
+/// seconds to ask.
+const MAX_SCRAPERS: usize = 64;
 
 /// How often a replica that cannot serve yet is looked at.
 const REPLICA_RETRY: Duration = Duration::from_millis(200);
@@ -102,6 +106,8 @@ pub struct Surroundings {
     pub wallets: Arc<dyn Verify>,
     /// The certificate authorities of other servers.
     pub trust: Trust,
+    /// How many connections the gRPC port has, and how long each may keep it waiting.
+    pub connections: Connections,
     /// Time for all checks of one publish.
     pub max_check_duration: Duration,
 }
@@ -114,6 +120,7 @@ impl Surroundings {
             clock: Clock::system(),
             wallets: Arc::new(NoRoutes),
             trust: Trust::Machine,
+            connections: Connections::production(),
             max_check_duration: CHECK,
         }
     }
@@ -222,18 +229,10 @@ pub async fn start(config: Config, surroundings: Surroundings) -> Result<Running
     let stop_metrics = CancellationToken::new();
     // Until the start has succeeded, leaving this function ends the metrics port.
     let guard = stop_metrics.clone().drop_guard();
-    let metrics_address = match config.telemetry.metrics_listen {
-        Some(address) => {
-            let port = Port::bind("metrics", address).await?;
-            let address = port.address();
-            let stop = stop_metrics.clone();
-            tokio::spawn(telemetry::serve_metrics(port, Arc::clone(&metrics), stop));
-            Some(address)
-        }
-        None => None,
-    };
+    let metrics_address = open_metrics(&config, &metrics, &stop_metrics).await?;
     let clock = surroundings.clock.clone();
     let trust = surroundings.trust.clone();
+    let connections = surroundings.connections;
     let access = auth::open(config.auth.as_ref(), clock, trust, &metrics).await?;
     let configuration = ConfigurationApi::new(&config, access.published(), VERSION)?;
     // Migrations, replicas and recovery may take longer than keys stay fresh.
@@ -258,7 +257,7 @@ pub async fn start(config: Config, surroundings: Surroundings) -> Result<Running
         Arc::clone(&metrics),
     );
 
-    let port = Port::bind("gRPC", config.server.listen).await?;
+    let port = Port::bind("gRPC", config.server.listen, connections.max_open).await?;
     let address = port.address();
     let stop = CancellationToken::new();
     let (service, gate) = stack(
@@ -267,7 +266,13 @@ pub async fn start(config: Config, surroundings: Surroundings) -> Result<Running
         metrics,
         config.server.request_logger,
     );
-    let serve = server::serve(port, service, config.limits.max_http2_streams, stop.clone());
+    let serve = server::serve(
+        port,
+        connections,
+        service,
+        config.limits.max_http2_streams,
+        stop.clone(),
+    );
     let (serving, port_closed) = watched(serve);
     readiness.report(Phase::Serving);
     info!(%address, "serving");
@@ -351,6 +356,22 @@ impl Observer for PoolObserver {
     }
 }
 
+/// Opens the metrics port, if there is to be one, and answers where.
+async fn open_metrics(
+    config: &Config,
+    metrics: &Arc<Metrics>,
+    stop: &CancellationToken,
+) -> Result<Option<SocketAddr>, Error> {
+    let Some(address) = config.telemetry.metrics_listen else {
+        return Ok(None);
+    };
+    let port = Port::bind("metrics", address, MAX_SCRAPERS).await?;
+    let address = port.address();
+    let serve = telemetry::serve_metrics(port, Arc::clone(metrics), stop.clone());
+    tokio::spawn(serve);
+    Ok(Some(address))
+}
+
 async fn open_database(config: &Config, metrics: &Arc<Metrics>) -> Result<Database, Error> {
     let settings = db::Settings {
         primary: connection("database.url", &config.database.url)?,
@@ -431,6 +452,7 @@ fn services(
         clock,
         wallets,
         trust: _,
+        connections: _,
         max_check_duration,
     } = surroundings;
     let publisher = Publisher::new(publish::Parts {

@@ -10,6 +10,7 @@ mod eventually;
 mod key_server;
 mod random;
 mod raw;
+pub mod raw_http2;
 mod relay;
 mod replicated;
 mod server;

@@ -17,6 +17,7 @@ use xmtp_backend::clock::Clock;
 use xmtp_backend::config::Config;
 use xmtp_backend::outbound::Trust;
 use xmtp_backend::run::{self, Running, Surroundings};
+use xmtp_backend::server::Connections;
 
 use super::{Form, Http, TestDatabase, Transport, WebCall};
 
@@ -165,6 +166,12 @@ impl TestServerBuilder {
     /// Gives the checks of one publish this long.
     pub fn max_check_duration(mut self, duration: Duration) -> Self {
         self.surroundings.max_check_duration = duration;
+        self
+    }
+
+    /// Changes how many connections it has, and how long each may keep it waiting.
+    pub fn connections(mut self, change: impl FnOnce(&mut Connections)) -> Self {
+        change(&mut self.surroundings.connections);
         self
     }
 

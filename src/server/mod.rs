@@ -6,9 +6,10 @@
 mod accounting;
 mod admission;
 mod listener;
+mod opening;
 mod serve;
 mod stack;
 
-pub use listener::serve;
+pub use listener::{Connections, serve};
 pub use serve::Serve;
 pub use stack::stack;

@@ -26,7 +26,7 @@ const HEADER_READ_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Answers scrapes until `stop` is cancelled.
 pub async fn serve_metrics(port: Port, metrics: Arc<Metrics>, stop: CancellationToken) {
-    while let Some(stream) = port.accept(&stop).await {
+    while let Some((stream, place)) = port.accept(&stop).await {
         let metrics = Arc::clone(&metrics);
         let stop = stop.clone();
         let service = service_fn(move |request| {
@@ -38,6 +38,7 @@ pub async fn serve_metrics(port: Port, metrics: Arc<Metrics>, stop: Cancellation
             .header_read_timeout(HEADER_READ_TIMEOUT)
             .serve_connection(TokioIo::new(stream), service);
         tokio::spawn(async move {
+            let _place = place;
             if let Some(Err(_)) = stop.run_until_cancelled(connection).await {
                 debug!("a scrape ended with an error");
             }
