@@ -59,6 +59,21 @@ pub fn recover(digest: &[u8; 32], signature: &[u8; 64], is_y_odd: bool) -> Optio
     })
 }
 
+/// Whose signature `r ‖ s` over a digest is, as the machine of Ethereum recovers it: with `s` of either
+/// half.
+///
+/// Returns `None` when `r` or `s` is out of range or no key fits.
+#[must_use]
+pub fn recover_any_s(digest: &[u8; 32], signature: &[u8; 64], is_y_odd: bool) -> Option<Address> {
+    // Mirroring `s` mirrors the point, so a high `s` is the low one with the other parity.
+    let is_high = Signature::from_slice(signature)
+        .ok()?
+        .normalize_s()
+        .is_some();
+    let recovered = recover(digest, signature, is_y_odd != is_high)?;
+    Some(recovered.address)
+}
+
 /// The outcome of [`recover`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Recovered {
