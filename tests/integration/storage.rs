@@ -8,7 +8,10 @@ use envelope::wire::xmtp::backend::v1::ClientEnvelope;
 use envelope::{Limits, Parsed};
 use harness::{TestDatabase, eventually};
 use sqlx::PgConnection;
-use xmtp_backend::db::{Database, EnvelopeKey, NewEnvelope, Observer, Settings};
+use xmtp_backend::db::{
+    Association, AssociationChange, Database, EnvelopeKey, Lookup, NewEnvelope, Observer,
+    SequenceId, Settings,
+};
 
 /// Counts the connections that came back inside a transaction.
 #[derive(Debug, Default)]
@@ -141,4 +144,70 @@ impl UncommittedRow {
             .await
             .unwrap();
     }
+}
+
+/// Whether each change adds, and at which id.
+type Changes<'c> = &'c [(bool, u64)];
+
+/// Goal: an older update never replaces newer state in the projection. Method: changes in every order,
+/// applied one after the other; the identity lock keeps publishes from doing so (ARC-022, case 137).
+#[tokio::test]
+async fn an_older_change_of_the_projection_has_no_effect() {
+    let database = TestDatabase::create().await;
+    let (storage, _) = open(&database, |_| {});
+    let inbox_id = [7; 32];
+    // What happens, and whether the identifier is in the inbox then.
+    let cases: [(&str, Changes<'_>, bool); 6] = [
+        ("added at 9, removed at 7", &[(true, 9), (false, 7)], true),
+        ("added at 9, removed at 9", &[(true, 9), (false, 9)], true),
+        (
+            "added at 9, removed at 10",
+            &[(true, 9), (false, 10)],
+            false,
+        ),
+        (
+            "and added at 8",
+            &[(true, 9), (false, 10), (true, 8)],
+            false,
+        ),
+        (
+            "and added at 10",
+            &[(true, 9), (false, 10), (true, 10)],
+            false,
+        ),
+        (
+            "and added at 11",
+            &[(true, 9), (false, 10), (true, 11)],
+            true,
+        ),
+    ];
+    for (claim, changes, expected) in cases {
+        for (is_added, sequence_id) in changes {
+            let change = AssociationChange {
+                association: Association {
+                    identifier: claim,
+                    kind: 1,
+                    inbox_id: &inbox_id,
+                },
+                sequence_id: SequenceId::from_wire(*sequence_id).unwrap(),
+            };
+            let session = storage.publish_session().await.unwrap();
+            let topics = [&b"inbox"[..]];
+            let mut transaction = session.begin(true, topics.into_iter()).await.unwrap();
+            if *is_added {
+                transaction.associate(&[change]).await.unwrap();
+            } else {
+                transaction.dissociate(&[change]).await.unwrap();
+            }
+            transaction.commit().await.unwrap();
+        }
+        let lookup = Lookup {
+            identifier: claim,
+            kind: 1,
+        };
+        let found = storage.inbox_ids(&[lookup]).await.unwrap();
+        assert_eq!(found, [expected.then_some(inbox_id)], "{claim}");
+    }
+    storage.close().await;
+    database.drop().await;
 }
