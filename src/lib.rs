@@ -4,6 +4,7 @@
 
 pub mod api;
 pub mod auth;
+pub mod chains;
 pub mod clock;
 pub mod config;
 pub mod db;

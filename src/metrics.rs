@@ -161,6 +161,23 @@ struct ReasonLabel {
     reason: Rejection,
 }
 
+label! {
+    /// What became of a contract-wallet signature.
+    VerificationResult {
+        /// Its wallet accepts it.
+        Valid = "valid",
+        /// Its wallet does not.
+        Invalid = "invalid",
+        /// There is no verdict.
+        Error = "error",
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct VerificationLabel {
+    result: VerificationResult,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct KindLabel {
     kind: DatabaseFailure,
@@ -249,6 +266,7 @@ pub struct Metrics {
     grpc_response_bytes: Family<RpcLabels, Counter>,
     publish_envelopes: Family<OutcomeLabel, Counter>,
     publish_rejections: Family<ReasonLabel, Counter>,
+    verifications: Family<VerificationLabel, Counter>,
     database_errors: Family<KindLabel, Counter>,
     released_open_transactions: Counter,
     auth_rejections: Family<AuthRejectionLabel, Counter>,
@@ -274,6 +292,7 @@ impl Metrics {
             grpc_response_bytes: Family::default(),
             publish_envelopes: Family::default(),
             publish_rejections: Family::default(),
+            verifications: Family::default(),
             database_errors: Family::default(),
             released_open_transactions: Counter::default(),
             auth_rejections: Family::default(),
@@ -310,6 +329,11 @@ impl Metrics {
             "xmtp_publish_rejections",
             "Rejected publishes by validation reason",
             self.publish_rejections.clone(),
+        );
+        registry.register(
+            "xmtp_scw_verifications",
+            "Smart contract wallet signature verifications by result",
+            self.verifications.clone(),
         );
         registry.register(
             "xmtp_backend_ready",
@@ -404,6 +428,13 @@ impl Metrics {
     pub fn rejected(&self, reason: Rejection) {
         self.publish_rejections
             .get_or_create(&ReasonLabel { reason })
+            .inc();
+    }
+
+    /// Counts a contract-wallet signature that was judged, or could not be.
+    pub fn verified(&self, result: VerificationResult) {
+        self.verifications
+            .get_or_create(&VerificationLabel { result })
             .inc();
     }
 

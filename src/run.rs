@@ -19,12 +19,13 @@ use tracing::{error, info, warn};
 use crate::api::health::{Phase, Readiness};
 use crate::api::{self, ConfigurationApi, Services, TooLarge};
 use crate::auth::{self, Access};
+use crate::chains::{self, Chains, UnusableNode};
 use crate::clock::Clock;
 use crate::config::{self, Config, Secret};
 use crate::db::{self, Database, MigrateError, Observer};
-use crate::identity::{NoRoutes, Wallets};
+use crate::identity::Wallets;
 use crate::metrics::Metrics;
-use crate::outbound::Trust;
+use crate::outbound::{Outbound, Trust};
 use crate::port::{BindError, Port};
 use crate::publish::{self, Publisher, Retention};
 use crate::query::Queries;
@@ -39,8 +40,9 @@ pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// goodbye to the peers it stays within five seconds after the drain.
 const CLOSE: Duration = Duration::from_secs(2);
 
-/// Time for all checks of one publish, its questions to chains included: what is not known by then is
-/// not waited for. The transaction has `max_publish_duration_ms` for itself (ARC-051).
+/// Time for all checks of one publish, its questions to chains included, and for all verdicts of one
+/// request: what is not known by then is not waited for. The transaction has `max_publish_duration_ms`
+/// for itself (ARC-051).
 const CHECK: Duration = Duration::from_secs(30);
 
 /// Connections of the metrics port at a time. A handful of scrapers come and go; each may take ten
@@ -77,6 +79,9 @@ pub enum Error {
     /// The key set is older than it may be, before or after the server served.
     #[error("the key set could not be refreshed within auth.jwks_max_stale_seconds")]
     StaleKeys,
+    /// The node of a chain.
+    #[error(transparent)]
+    Chain(#[from] UnusableNode),
     /// The public configuration.
     #[error(transparent)]
     PublicConfiguration(#[from] TooLarge),
@@ -102,23 +107,23 @@ pub enum Error {
 pub struct Surroundings {
     /// Tells the time that key packages are judged by.
     pub clock: Clock,
-    /// Asks contract wallets.
-    pub wallets: Arc<dyn Verify>,
+    /// Asks contract wallets, instead of the configured chains.
+    pub wallets: Option<Arc<dyn Verify>>,
     /// The certificate authorities of other servers.
     pub trust: Trust,
     /// How many connections the gRPC port has, and how long each may keep it waiting.
     pub connections: Connections,
-    /// Time for all checks of one publish.
+    /// Time for all checks of one publish, and for all verdicts of one request.
     pub max_check_duration: Duration,
 }
 
 impl Surroundings {
-    /// The machine's clock, and no chain.
+    /// The machine's clock and authorities, and the configured chains.
     #[must_use]
     pub fn production() -> Self {
         Self {
             clock: Clock::system(),
-            wallets: Arc::new(NoRoutes),
+            wallets: None,
             trust: Trust::Machine,
             connections: Connections::production(),
             max_check_duration: CHECK,
@@ -235,6 +240,7 @@ pub async fn start(config: Config, surroundings: Surroundings) -> Result<Running
     let connections = surroundings.connections;
     let access = auth::open(config.auth.as_ref(), clock, trust, &metrics).await?;
     let configuration = ConfigurationApi::new(&config, access.published(), VERSION)?;
+    let wallets = wallets(&config, &surroundings, &metrics)?;
     // Migrations, replicas and recovery may take longer than keys stay fresh.
     let stale = access.stale();
     let opened = stale.run_until_cancelled(async {
@@ -250,6 +256,7 @@ pub async fn start(config: Config, surroundings: Surroundings) -> Result<Running
     let services = services(
         &config,
         surroundings,
+        wallets,
         &database,
         &streams,
         &readiness,
@@ -439,9 +446,34 @@ async fn open_streams(
     Ok(Streams::start(parts).await?)
 }
 
+/// Who asks contract wallets: the configured chains, unless a test brings somebody else.
+fn wallets(
+    config: &Config,
+    surroundings: &Surroundings,
+    metrics: &Arc<Metrics>,
+) -> Result<Arc<dyn Verify>, UnusableNode> {
+    if let Some(wallets) = &surroundings.wallets {
+        return Ok(Arc::clone(wallets));
+    }
+    // Without chains nobody is called, so nobody has to be trusted.
+    let trust = if config.chains.is_empty() {
+        Trust::Only(Vec::new())
+    } else {
+        surroundings.trust.clone()
+    };
+    let chains = Chains::new(chains::Parts {
+        nodes: &config.chains,
+        cache_entries_max: config.validation.max_scw_cache_entries,
+        outbound: Outbound::new(trust),
+        metrics: Arc::clone(metrics),
+    })?;
+    Ok(Arc::new(chains))
+}
+
 fn services(
     config: &Config,
     surroundings: Surroundings,
+    wallets: Arc<dyn Verify>,
     database: &Database,
     streams: &Streams,
     readiness: &Readiness,
@@ -450,7 +482,7 @@ fn services(
 ) -> Services {
     let Surroundings {
         clock,
-        wallets,
+        wallets: _,
         trust: _,
         connections: _,
         max_check_duration,
@@ -468,7 +500,11 @@ fn services(
         publisher: Arc::new(publisher),
         queries: Arc::new(Queries::new(database.clone(), config.limits.clone())),
         streams: streams.clone(),
-        wallets: Wallets::new(wallets, config.limits.max_scw_signatures),
+        wallets: Wallets::new(
+            wallets,
+            config.limits.max_scw_signatures,
+            max_check_duration,
+        ),
         configuration,
         health: readiness.service(),
         limits: &config.limits,

@@ -5,6 +5,7 @@
 
 mod advisory;
 mod asked_wallets;
+pub mod chain;
 mod database;
 mod eventually;
 mod key_server;

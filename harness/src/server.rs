@@ -153,7 +153,7 @@ impl TestServerBuilder {
 
     /// Asks this verifier instead of a chain.
     pub fn wallets(mut self, wallets: impl Verify + 'static) -> Self {
-        self.surroundings.wallets = Arc::new(wallets);
+        self.surroundings.wallets = Some(Arc::new(wallets));
         self
     }
 
@@ -163,7 +163,7 @@ impl TestServerBuilder {
         self
     }
 
-    /// Gives the checks of one publish this long.
+    /// Gives the checks of one publish, and the verdicts of one request, this long.
     pub fn max_check_duration(mut self, duration: Duration) -> Self {
         self.surroundings.max_check_duration = duration;
         self

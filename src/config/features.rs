@@ -16,11 +16,6 @@ impl Config {
         let features = [
             ("push", self.push.is_some(), "deliver push notifications"),
             (
-                "chains",
-                !self.chains.is_empty(),
-                "verify smart contract wallets",
-            ),
-            (
                 "telemetry.otlp_endpoint",
                 telemetry.otlp_endpoint.is_some(),
                 "export traces (the variable OTEL_EXPORTER_OTLP_ENDPOINT counts too)",

@@ -2,8 +2,6 @@
 //!
 //! This room never opens a transaction, and nothing in it knows a database (ARC-011).
 
-mod no_routes;
 mod wallets;
 
-pub use no_routes::NoRoutes;
 pub use wallets::{Error, Question, Wallets};

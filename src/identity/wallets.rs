@@ -2,9 +2,11 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use envelope::scw::{AccountId, Verdict, VerifierError, Verify};
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use tokio::time::timeout;
 
 /// Questions of one request that are open at the same time.
 const MAX_OPEN_QUESTIONS: usize = 16;
@@ -47,15 +49,18 @@ pub enum Error {
 pub struct Wallets {
     verifier: Arc<dyn Verify>,
     max_signatures: u32,
+    max_duration: Duration,
 }
 
 impl Wallets {
-    /// Asks this verifier, at most `max_signatures` questions a request.
+    /// Asks this verifier, at most `max_signatures` questions a request, and waits at most
+    /// `max_duration` for all of them.
     #[must_use]
-    pub fn new(verifier: Arc<dyn Verify>, max_signatures: u32) -> Self {
+    pub fn new(verifier: Arc<dyn Verify>, max_signatures: u32, max_duration: Duration) -> Self {
         Self {
             verifier,
             max_signatures,
+            max_duration,
         }
     }
 
@@ -73,11 +78,13 @@ impl Wallets {
             return Err(Error::TooMany { limit });
         }
         let checked: Vec<_> = questions.into_iter().map(check).collect::<Result<_, _>>()?;
-        stream::iter(checked)
+        let verdicts = stream::iter(checked)
             .map(|question| self.ask(question))
             .buffered(MAX_OPEN_QUESTIONS)
-            .try_collect()
+            .try_collect();
+        timeout(self.max_duration, verdicts)
             .await
+            .unwrap_or(Err(Error::Unavailable))
     }
 
     async fn ask(&self, question: Checked) -> Result<Verdict, Error> {

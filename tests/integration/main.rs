@@ -13,6 +13,7 @@ mod auth_paths;
 mod auth_secrets;
 mod boundary;
 mod captures;
+mod chains;
 mod configuration;
 mod connections;
 mod costs;

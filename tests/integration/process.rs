@@ -9,8 +9,13 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use envelope::wire::xmtp::backend::v1::{GetConfigurationRequest, PublishRequest};
+use envelope::wire::xmtp::backend::v1::verify_smart_contract_wallet_signatures_request::Signature;
+use envelope::wire::xmtp::backend::v1::{
+    GetConfigurationRequest, PublishRequest, VerifySmartContractWalletSignaturesRequest,
+    VerifySmartContractWalletSignaturesResponse,
+};
 use harness::{AdvisoryLock, TestDatabase, TestServer, Transport, eventually};
+use tonic::Code;
 use xmtp_backend::db::GlobalLock;
 
 use crate::given::{ids, message};
@@ -242,10 +247,6 @@ async fn features_that_are_not_there_are_refused_by_name() {
             "push",
         ),
         (
-            format!("chains.\"eip155:1\" = \"https://rpc.example/{PASSWORD}\""),
-            "chains",
-        ),
-        (
             format!("telemetry.otlp_endpoint = \"http://{PASSWORD}:4317\""),
             "telemetry.otlp_endpoint",
         ),
@@ -258,6 +259,43 @@ async fn features_that_are_not_there_are_refused_by_name() {
             &format!("configuration error: {key}: this build does not"),
         );
     }
+}
+
+/// A chain's node that cannot be reached leaves the question open, and the log says which chain it was
+/// and how it failed, without the address, which is often a secret (ARC-091, ARC-101).
+#[tokio::test(flavor = "multi_thread")]
+async fn the_address_of_a_node_stays_out_of_the_log() {
+    let database = TestDatabase::create().await;
+    let node = free_address();
+    let document = document(
+        &database.url(),
+        &format!("chains.\"eip155:5\" = \"https://user:{PASSWORD}@{node}/{PASSWORD}\""),
+    );
+    let process = Process::with_document(&document);
+    let address = process.until_serving().await;
+    let request = VerifySmartContractWalletSignaturesRequest {
+        signatures: vec![Signature {
+            account_id: format!("eip155:5:0x{}", "1".repeat(40)),
+            block_number: Some(1),
+            hash: vec![1; 32].into(),
+            signature: vec![1; 65].into(),
+        }],
+    };
+    let method = "IdentityService/VerifySmartContractWalletSignatures";
+    let answer: Result<VerifySmartContractWalletSignaturesResponse, _> =
+        Transport::Native.call(address, method, &request).await;
+    let status = answer.expect_err("nobody is there");
+    assert_eq!(status.code(), Code::Unavailable);
+    process
+        .until_logged("a chain's node gave no verdict chain=\"eip155:5\" failure=\"connect\"")
+        .await;
+    process.signal("TERM");
+    let ended = process.end().await;
+    let said = format!("{status} {}", ended.output);
+    for secret in [PASSWORD, &node.to_string()] {
+        assert!(!said.contains(secret), "{said}");
+    }
+    database.drop().await;
 }
 
 /// A database that does not answer ends the start: status 1, the step is named, the URL is not, and

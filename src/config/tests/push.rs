@@ -82,14 +82,10 @@ fn unbuilt_feature_is_refused_by_name() {
     .unwrap()
     .unsupported()
     .unwrap();
-    let cases: [(&[&str], &str); 4] = [
+    let cases: [(&[&str], &str); 3] = [
         (
             &["push = {}"],
             "push: this build does not deliver push notifications",
-        ),
-        (
-            &[r#"chains."eip155:1" = "https://rpc.example""#],
-            "chains: this build does not verify smart contract wallets",
         ),
         (
             &[r#"telemetry.otlp_endpoint = "http://tempo:4317""#],
