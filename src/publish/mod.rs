@@ -26,7 +26,7 @@ use envelope::{MessageHash, Topic, Unchecked};
 use tokio::sync::Semaphore;
 use tracing::{Instrument as _, info_span};
 
-use self::check::{Checker, Work};
+use self::check::{Checker, Work, room_for_histories};
 use self::commit::commit;
 use self::decide::{Candidate, Settled, Survivor};
 use self::plan::Plan;
@@ -100,6 +100,7 @@ impl Publisher {
             wallets,
             max_identity_entries: limits.max_identity_entries,
             max_duration: max_check_duration,
+            histories: room_for_histories(),
             cores: Arc::new(Semaphore::new(cores)),
         };
         Self {

@@ -4,14 +4,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use envelope::fixtures::{Wallet, update_envelope};
 use envelope::wire::xmtp::backend::v1::ClientEnvelope;
-use envelope::{Limits, Parsed};
+use envelope::{Limits, Parsed, canonical};
 use harness::{TestDatabase, eventually};
 use sqlx::PgConnection;
 use xmtp_backend::db::{
     Association, AssociationChange, Database, EnvelopeKey, Lookup, NewEnvelope, Observer,
     SequenceId, Settings,
 };
+
+use crate::given::{confirmation, creation, inbox_topic};
 
 /// Counts the connections that came back inside a transaction.
 #[derive(Debug, Default)]
@@ -207,6 +210,35 @@ async fn an_older_change_of_the_projection_has_no_effect() {
         };
         let found = storage.inbox_ids(&[lookup]).await.unwrap();
         assert_eq!(found, [expected.then_some(inbox_id)], "{claim}");
+    }
+    storage.close().await;
+    database.drop().await;
+}
+
+/// Goal: the room that a history takes is known before it is loaded. Method: envelopes of different
+/// lengths on one topic, beside another topic and an empty one.
+#[tokio::test]
+async fn the_length_of_a_history_is_known_before_it_is_read() {
+    let database = TestDatabase::create().await;
+    let wallet = Wallet::numbered(1);
+    let create = creation(&wallet);
+    let inbox = create.inbox_id.clone();
+    let mine: Vec<_> = std::iter::once(update_envelope(create))
+        .chain((1..=3).map(|number| confirmation(&wallet, &inbox, number)))
+        .collect();
+    let others = vec![update_envelope(creation(&Wallet::numbered(2)))];
+    store_unchecked(&database, [mine.clone(), others].concat()).await;
+    let (storage, _) = open(&database, |_| {});
+    let expected: usize = mine.iter().map(canonical::encoded_len).sum();
+    for (topic, expected) in [
+        (inbox_topic(&inbox), expected as u64),
+        (inbox_topic(&"0".repeat(64)), 0),
+    ] {
+        let bytes = storage.history_bytes(topic.as_bytes()).await.unwrap();
+        assert_eq!(bytes, expected);
+        let history = storage.history(topic.as_bytes()).await.unwrap();
+        let loaded: usize = history.iter().map(|entry| entry.payload.len()).sum();
+        assert_eq!(loaded as u64, expected);
     }
     storage.close().await;
     database.drop().await;
