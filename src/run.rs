@@ -235,10 +235,8 @@ pub async fn start(config: Config, surroundings: Surroundings) -> Result<Running
     // Until the start has succeeded, leaving this function ends the metrics port.
     let guard = stop_metrics.clone().drop_guard();
     let metrics_address = open_metrics(&config, &metrics, &stop_metrics).await?;
-    let clock = surroundings.clock.clone();
-    let trust = surroundings.trust.clone();
     let connections = surroundings.connections;
-    let access = auth::open(config.auth.as_ref(), clock, trust, &metrics).await?;
+    let access = open_access(&config, &surroundings, &metrics).await?;
     let configuration = ConfigurationApi::new(&config, access.published(), VERSION)?;
     let wallets = wallets(&config, &surroundings, &metrics)?;
     // Migrations, replicas and recovery may take longer than keys stay fresh.
@@ -253,15 +251,18 @@ pub async fn start(config: Config, surroundings: Surroundings) -> Result<Running
     let stop_streams = streams.stop_on_drop();
     let (supervisor, streams_ended) = watched(supervise);
     let readiness = Readiness::new(Arc::clone(&metrics));
+    let foundations = Foundations {
+        database: &database,
+        streams: &streams,
+        wallets,
+        metrics: &metrics,
+    };
     let services = services(
         &config,
         surroundings,
-        wallets,
-        &database,
-        &streams,
+        foundations,
         &readiness,
         configuration,
-        Arc::clone(&metrics),
     );
 
     let port = Port::bind("gRPC", config.server.listen, connections.max_open).await?;
@@ -429,6 +430,16 @@ async fn await_replica(database: &Database) -> Result<(), Error> {
     Ok(())
 }
 
+async fn open_access(
+    config: &Config,
+    surroundings: &Surroundings,
+    metrics: &Arc<Metrics>,
+) -> Result<Access, auth::Error> {
+    let clock = surroundings.clock.clone();
+    let trust = surroundings.trust.clone();
+    auth::open(config.auth.as_ref(), clock, trust, metrics).await
+}
+
 async fn open_streams(
     config: &Config,
     surroundings: &Surroundings,
@@ -470,16 +481,28 @@ fn wallets(
     Ok(Arc::new(chains))
 }
 
+/// What the services stand on, once it is open.
+struct Foundations<'f> {
+    database: &'f Database,
+    streams: &'f Streams,
+    wallets: Arc<dyn Verify>,
+    metrics: &'f Arc<Metrics>,
+}
+
 fn services(
     config: &Config,
     surroundings: Surroundings,
-    wallets: Arc<dyn Verify>,
-    database: &Database,
-    streams: &Streams,
+    foundations: Foundations<'_>,
     readiness: &Readiness,
     configuration: ConfigurationApi,
-    metrics: Arc<Metrics>,
 ) -> Services {
+    let Foundations {
+        database,
+        streams,
+        wallets,
+        metrics,
+    } = foundations;
+    let metrics = Arc::clone(metrics);
     let Surroundings {
         clock,
         wallets: _,
