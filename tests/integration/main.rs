@@ -40,6 +40,7 @@ mod publish_duplicates;
 mod publish_encodings;
 mod publish_errors;
 mod publish_limits;
+mod python;
 mod query;
 mod query_newest;
 mod races;
