@@ -30,6 +30,8 @@ pub(crate) enum Bench {
     Query,
     /// Following them
     Stream,
+    /// Parsing and checking them, without a server
+    Validate,
 }
 
 /// Runs one benchmark, on the settings that Postgres has by default.
@@ -45,10 +47,23 @@ pub(crate) fn bench(
         Bench::Publish => "publish",
         Bench::Query => "query",
         Bench::Stream => "stream",
+        Bench::Validate => return bench_alone("xmtp-envelope", "validate", arguments, interrupt),
     };
     let mut command = workspace::cargo(["bench", "--locked", "--bench", name, "--"]);
     command.args(arguments);
     beside_postgres("cargo bench", &mut command, &[], interrupt)
+}
+
+/// Runs a benchmark of one package that needs nothing beside it.
+fn bench_alone(
+    package: &str,
+    name: &str,
+    arguments: &[String],
+    interrupt: &Interrupt,
+) -> anyhow::Result<ExitStatus> {
+    let mut command = workspace::cargo(["bench", "--locked", "-p", package, "--bench", name, "--"]);
+    command.args(arguments);
+    process::run("cargo bench", &mut command, interrupt)
 }
 
 /// Runs a command that finds a superuser's URL and the folder of the Postgres programs in its
