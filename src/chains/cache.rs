@@ -102,9 +102,9 @@ impl fmt::Debug for Cache {
 mod tests {
     use super::*;
 
-    /// The published keys: chain, account and block each change it (V-12, case 123).
+    /// Known keys: chain, account and block each change it (case 123).
     #[test]
-    fn keys_have_their_published_bytes() {
+    fn keys_are_known_bytes() {
         let signature = [&[1][..], &[0xaa; 64]].concat();
         let cases = [
             (

@@ -155,9 +155,9 @@ mod tests {
 
     use super::*;
 
-    /// The published call for an account, a hash and a signature of filler (V-11).
+    /// The call for an account, a hash and a signature of filler, byte for byte.
     #[test]
-    fn the_call_has_its_published_bytes() {
+    fn the_call_is_known_bytes() {
         assert_eq!(
             hex::encode(Sha256::digest(PROGRAM)),
             "5a607b5505be58ec5c7c365a752caf9df3f7a736af56392bd31293687906b364"
