@@ -39,6 +39,11 @@ impl Questions {
         let question = self.questions.recv().await;
         question.expect("the server still has its verifier")
     }
+
+    /// The next question, if there is one now.
+    pub fn waiting(&mut self) -> Option<Question> {
+        self.questions.try_recv().ok()
+    }
 }
 
 impl Question {

@@ -13,16 +13,13 @@ use envelope::payload::key_package::UncheckedKeyPackage;
 use envelope::scw::Verify;
 use envelope::wire::xmtp::identity::associations::IdentityUpdate;
 use envelope::{Reason, Topic, Unchecked};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use prost::Message as _;
 use tokio::time::{Instant, timeout_at};
 
 use super::Error;
+use super::turns::Turns;
 use crate::clock::Clock;
 use crate::db::{Database, SequenceId};
-
-/// Mebibytes of stored histories that checks of one process hold at the same time. A history of the
-/// usual kind is a few kilobytes; the longest that the default limits allow is a quarter of this.
-const HISTORIES_MIB_MAX: u32 = 1024;
 
 /// One envelope to check.
 pub(super) struct Work {
@@ -87,10 +84,8 @@ pub(super) struct Checker {
     pub(super) max_identity_entries: u32,
     /// Time for all checks of one request. The transaction that follows has a bound of its own.
     pub(super) max_duration: Duration,
-    /// One permit per mebibyte of stored history that is held.
-    pub(super) histories: Arc<Semaphore>,
-    /// One permit per core: more checks at once would only take each other's time.
-    pub(super) cores: Arc<Semaphore>,
+    /// Whose turn it is.
+    pub(super) turns: Turns,
 }
 
 impl Checker {
@@ -147,8 +142,13 @@ impl Checker {
         update: IdentityUpdate,
         interest: &Interest,
     ) -> Result<Checked, Error> {
+        let history_bytes = self.database.history_bytes(topic.as_bytes()).await?;
+        let update_bytes = update.encoded_len() as u64;
         // Held until the update is judged, because what is verified of a history shares its memory.
-        let _room = self.room_for_history(topic).await?;
+        let _turn = self
+            .turns
+            .of_check(history_bytes.saturating_add(update_bytes))
+            .await;
         let history = self.database.history(topic.as_bytes()).await?;
         let position = history
             .last()
@@ -166,15 +166,6 @@ impl Checker {
             position: Some(position),
             verdict,
         })
-    }
-
-    /// Waits until there is room for the history of an inbox.
-    async fn room_for_history(&self, topic: &Topic) -> Result<OwnedSemaphorePermit, Error> {
-        let bytes = self.database.history_bytes(topic.as_bytes()).await?;
-        Ok(Arc::clone(&self.histories)
-            .acquire_many_owned(mebibytes(bytes))
-            .await
-            .expect("the semaphore is never closed"))
     }
 
     async fn replay(
@@ -207,10 +198,7 @@ impl Checker {
     /// Runs what computes for long enough to hold others up on a thread made for that. The permit
     /// goes along: a computation whose client has gone still counts until it ends.
     async fn compute<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
-        let permit = Arc::clone(&self.cores)
-            .acquire_owned()
-            .await
-            .expect("the semaphore is never closed");
+        let permit = self.turns.core().await;
         let work = move || {
             let _permit = permit;
             work()
@@ -219,19 +207,6 @@ impl Checker {
             .await
             .expect("validation does not panic")
     }
-}
-
-/// Room for all histories that are held at the same time.
-pub(super) fn room_for_histories() -> Arc<Semaphore> {
-    Arc::new(Semaphore::new(HISTORIES_MIB_MAX as usize))
-}
-
-/// How much of that room so many bytes take: some, and never more than there is. A history that takes
-/// all of it is held alone.
-fn mebibytes(bytes: u64) -> u32 {
-    u32::try_from(bytes.div_ceil(1 << 20))
-        .unwrap_or(HISTORIES_MIB_MAX)
-        .clamp(1, HISTORIES_MIB_MAX)
 }
 
 /// Whether anybody still waits for the checks of a request. Dropping it, at the deadline or because
@@ -258,26 +233,6 @@ impl Drop for Interest {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Every history takes some room, in whole mebibytes, and none more than there is.
-    #[test]
-    fn histories_take_room_by_their_length() {
-        const MIB: u64 = 1 << 20;
-        let most = u64::from(HISTORIES_MIB_MAX) * MIB;
-        let cases = [
-            (0, 1),
-            (1, 1),
-            (MIB, 1),
-            (MIB + 1, 2),
-            (256 * MIB, 256),
-            (most, HISTORIES_MIB_MAX),
-            (most + 1, HISTORIES_MIB_MAX),
-            (u64::MAX, HISTORIES_MIB_MAX),
-        ];
-        for (bytes, expected) in cases {
-            assert_eq!(mebibytes(bytes), expected, "{bytes}");
-        }
-    }
 
     /// A request that nobody waits for any more stops its computations, whatever dropped it.
     #[test]

@@ -15,21 +15,21 @@ mod decide;
 mod error;
 mod plan;
 mod retention;
+mod turns;
 
-use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
 use envelope::scw::Verify;
 use envelope::wire::xmtp::backend::v1::ClientEnvelope;
 use envelope::{MessageHash, Topic, Unchecked};
-use tokio::sync::Semaphore;
 use tracing::{Instrument as _, info_span};
 
-use self::check::{Checker, Work, room_for_histories};
+use self::check::{Checker, Work};
 use self::commit::commit;
 use self::decide::{Candidate, Settled, Survivor};
 use self::plan::Plan;
+use self::turns::Turns;
 use crate::clock::Clock;
 use crate::config::Limits;
 use crate::db::{Database, PublishSession, StoredMeta};
@@ -93,15 +93,13 @@ impl Publisher {
             max_check_duration,
             metrics,
         } = parts;
-        let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
         let checker = Checker {
             database: database.clone(),
             clock,
             wallets,
             max_identity_entries: limits.max_identity_entries,
             max_duration: max_check_duration,
-            histories: room_for_histories(),
-            cores: Arc::new(Semaphore::new(cores)),
+            turns: Turns::new(),
         };
         Self {
             database,

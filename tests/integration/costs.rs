@@ -8,6 +8,7 @@ use std::time::Duration;
 use envelope::fixtures::{ContractWallet, Installation, UpdateBuilder, Wallet, update_envelope};
 use envelope::wire::xmtp::backend::v1::publish_error::Reason;
 use envelope::wire::xmtp::identity::associations::IdentityUpdate;
+use envelope::wire::xmtp::identity::associations::identity_action::Kind;
 use harness::{AskedWallets, RawMessage, TestServer, Transport};
 use tonic::{Code, Status};
 
@@ -112,6 +113,44 @@ async fn checks_end_when_their_time_is_up() {
         .add(&owner, &Installation::numbered(1))
         .build();
     publish_in_time(&server, update).await;
+    server.stop().await;
+}
+
+/// Checks of long updates take turns on half of the cores, and the check of a short one does not wait
+/// behind them: with every turn of the long ones taken, somebody else publishes (ARC-051).
+#[tokio::test(flavor = "multi_thread")]
+async fn long_checks_keep_nobody_else_waiting() {
+    let (wallets, mut questions) = AskedWallets::new();
+    let server = TestServer::builder().wallets(wallets).start().await;
+    let turns = std::thread::available_parallelism().map_or(1, |cores| (cores.get() / 2).max(1));
+    let long: Vec<_> = (0..turns + 2)
+        .map(|number| {
+            let wallet = ContractWallet::numbered(number as u64, 1);
+            let mut update = UpdateBuilder::creating(&wallet, 0).build();
+            let Some(Kind::CreateInbox(create)) = &mut update.actions[0].kind else {
+                panic!("the update creates an inbox");
+            };
+            // For display only: it makes the update long and changes nothing else.
+            create.relying_party = Some("x".repeat(300 * 1024));
+            server.begin_publish(Transport::Native, vec![update_envelope(update)])
+        })
+        .collect();
+    let mut held = Vec::new();
+    for _ in 0..turns {
+        held.push(questions.next().await);
+    }
+    let short = creation(&Wallet::numbered(1));
+    ids(server.publish(vec![update_envelope(short)]).await);
+    assert!(questions.waiting().is_none(), "the others wait for a turn");
+    for question in held {
+        question.answer(Ok(true));
+    }
+    for _ in 0..2 {
+        questions.next().await.answer(Ok(true));
+    }
+    for publish in long {
+        ids(publish.await.unwrap());
+    }
     server.stop().await;
 }
 
