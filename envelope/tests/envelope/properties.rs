@@ -11,19 +11,20 @@ use envelope::identity::{
     AssociationState, IdentifierKind, ProjectionChanges, normalize, replay, verify_locally,
 };
 use envelope::payload::{commit_log, group_message as group_payload, key_package};
-use envelope::scw::AccountId;
+use envelope::scw::{AccountId, Call};
 use envelope::wire::xmtp::backend::v1::client_envelope::Payload;
 use envelope::wire::xmtp::backend::v1::welcome_message::{V1, Version, WelcomePointer};
 use envelope::wire::xmtp::backend::v1::{
-    ClientEnvelope, CommitLogEntry, GroupMessage, KeyPackage, WelcomeMessage,
+    ClientEnvelope, CommitLogEntry, GroupMessage, KeyPackage, PublishRequest, WelcomeMessage,
 };
 use envelope::wire::xmtp::identity::associations as wire;
 use envelope::wire::xmtp::message_contents as legacy;
-use envelope::{MessageHash, Topic, canonical};
+use envelope::{MessageHash, Topic, canonical, weight};
 use openmls::framing::{MlsMessageIn, ProtocolMessage};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
+use prost::Message as _;
 use tls_codec::Deserialize;
 
 use crate::support::{ENTRIES_MAX, block_on, members, parse};
@@ -311,6 +312,46 @@ proptest! {
         bytes[index] = with;
         bytes.truncate(cut.index(bytes.len()) + 1);
         let _ = canonical::decode(bytes.into()).map(parse);
+    }
+
+    /// The scan sees everything that the decoder keeps: whatever damaged bytes decode to weighs no more
+    /// than they did, and sound ones weigh the same.
+    #[test]
+    fn the_scan_misses_nothing_that_is_decoded(
+        envelopes in vec(any_envelope(), 0..4),
+        at in any::<prop::sample::Index>(),
+        with in any::<u8>(),
+    ) {
+        let request = PublishRequest { envelopes };
+        let mut bytes = request.encode_to_vec();
+        let weight = weight::weigh::<PublishRequest>(&bytes);
+        let decoded = PublishRequest::decode(&*bytes).unwrap();
+        prop_assert_eq!(weight::weigh::<PublishRequest>(&decoded.encode_to_vec()), weight);
+        if !bytes.is_empty() {
+            let index = at.index(bytes.len());
+            bytes[index] = with;
+        }
+        if let Ok(decoded) = PublishRequest::decode(&*bytes) {
+            let weight = weight::weigh::<PublishRequest>(&bytes);
+            prop_assert!(weight::weigh::<PublishRequest>(&decoded.encode_to_vec()) <= weight);
+        }
+    }
+
+    /// Any bytes can be asked about, and what is asked holds them.
+    #[test]
+    fn contract_questions_take_any_signature(
+        mut signature in vec(any::<u8>(), 0..300),
+        wrapped in any::<bool>(),
+    ) {
+        if wrapped {
+            signature.extend([0x64, 0x92].repeat(16));
+        }
+        let call = Call::new(&[1; 20], &[2; 32], &signature);
+        if signature.len() < 32 {
+            prop_assert!(call.is_none());
+        } else if let Some(call) = call {
+            prop_assert!(call.data().len() > 110 + 4 * 32 + 4 + 3 * 32);
+        }
     }
 
     /// The parsers of each kind take any bytes.

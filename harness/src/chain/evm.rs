@@ -54,16 +54,12 @@ impl TestChain {
     }
 
     /// What the init code returns when a contract is created with it at a block; `None` when that
-    /// reverts or there is no such block.
+    /// reverts, the code is longer than the chain takes (EIP-3860), or there is no such block.
     pub(super) fn create(&self, init_code: Vec<u8>, block: u64) -> Option<Vec<u8>> {
         let state = self.blocks.get(usize::try_from(block).ok()?)?;
         let mut evm = Context::mainnet()
             .with_db(state.clone())
-            .modify_cfg_chained(|cfg| {
-                cfg.set_spec_and_mainnet_gas_params(SpecId::CANCUN);
-                // Nodes do not hold simulations to the sizes of what is deployed.
-                cfg.limit_contract_initcode_size = Some(usize::MAX);
-            })
+            .modify_cfg_chained(|cfg| cfg.set_spec_and_mainnet_gas_params(SpecId::CANCUN))
             .modify_block_chained(|block| block.gas_limit = GAS)
             .build_mainnet();
         let transaction = TxEnv::builder()
@@ -72,7 +68,7 @@ impl TestChain {
             .gas_limit(GAS)
             .build()
             .expect("a simulation");
-        match evm.transact(transaction).expect("a sound state").result {
+        match evm.transact(transaction).ok()?.result {
             ExecutionResult::Success {
                 output: Output::Create(returned, _),
                 ..

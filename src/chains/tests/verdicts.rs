@@ -36,6 +36,12 @@ async fn deployed_wallets_judge_for_themselves() {
             Ok(false),
         ),
         ("returns a byte too few", signature(5), provider),
+        // Init code is bounded by the rules of the chain (EIP-3860), arguments included.
+        (
+            "is asked more than a node simulates",
+            [&[1][..], &vec![7; 49_152]].concat(),
+            provider,
+        ),
     ];
     for (claim, signature, expected) in cases {
         let verdict = judge(&chains, BY_FIRST_BYTE, &signature).await;
