@@ -170,6 +170,8 @@ async fn a_head_over_the_limit_is_refused_and_the_connection_stays() {
 async fn floods_of_questions_stall_their_own_connection() {
     /// Far more than the buffers of two sockets hold.
     const FLOOD: usize = 256 * 1024 * 1024;
+    /// What the buffers do hold is some hundred thousand questions, each of which is answered first.
+    const PATIENCE: Duration = Duration::from_secs(120);
 
     let server = TestServer::builder()
         .connections(|connections| {
