@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use tokio::sync::Semaphore;
+use tokio::sync::{AcquireError, Semaphore, SemaphorePermit};
 use tracing::{Instrument as _, info_span};
 
 use super::frame::Delivery;
@@ -14,7 +14,8 @@ use super::interests::TurnTopic;
 use super::turn::{Cut, DoesNotFit, TURN_BYTES, TURN_ROWS, cut};
 use crate::config::delivery::ENVELOPE_ALLOWANCE_BYTES;
 use crate::db::{
-    self, Candidate, Database, SequenceId, ServerIdentity, StoredEnvelope, TopicCursor, TurnLimits,
+    self, Candidate, Database, Heads, SequenceId, ServerIdentity, StoredEnvelope, TopicCursor,
+    TurnLimits,
 };
 use crate::metrics::Metrics;
 
@@ -71,18 +72,28 @@ impl Fetcher {
         self.read(topics, server).instrument(span).await
     }
 
+    /// Reads the heads of topics. It takes a permit like a turn: however many large Updates come in,
+    /// half of the pool is left to everybody else (ARC-077).
+    pub(super) async fn heads(&self, topics: &[&[u8]]) -> Result<Heads, db::Error> {
+        let _permit = self.permit().await;
+        self.database.heads(topics).await
+    }
+
+    /// Waits for a permit. They are never closed, so there is one in the end.
+    async fn permit(&self) -> Result<SemaphorePermit<'_>, AcquireError> {
+        let _wait = PermitWait {
+            since: Instant::now(),
+            metrics: &self.metrics,
+        };
+        self.permits.acquire().await
+    }
+
     async fn read(
         &self,
         topics: Vec<TurnTopic>,
         server: ServerIdentity,
     ) -> Result<Fetched, FetchError> {
-        let _permit = {
-            let _wait = PermitWait {
-                since: Instant::now(),
-                metrics: &self.metrics,
-            };
-            self.permits.acquire().await
-        };
+        let _permit = self.permit().await;
         let cursors: Vec<TopicCursor<'_>> = topics
             .iter()
             .map(|topic| TopicCursor {

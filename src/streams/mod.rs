@@ -177,7 +177,7 @@ impl Streams {
         );
         let registrations = session.register(&adds);
         let bytes: Vec<&[u8]> = adds.iter().map(|(topic, _)| topic.as_bytes()).collect();
-        let heads = self.shared.fetcher.database.heads(&bytes).await;
+        let heads = self.shared.fetcher.heads(&bytes).await;
         let opened = session.open_static(registrations, heads);
         // A stream that is void before it began is refused rather than started.
         if let Err(end) = generation.why().map_or(opened, Err) {

@@ -98,6 +98,11 @@ impl Outbound {
         has_room(&self.0.lock(), bytes, share)
     }
 
+    /// Whether the transport has taken everything.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.lock().frames.is_empty()
+    }
+
     /// Frames that the transport took so far.
     pub(super) fn taken(&self) -> u64 {
         self.0.lock().taken

@@ -1,6 +1,7 @@
 //! The loop of a session: one event after the other, until one ends it.
 
 use std::future::pending;
+use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt as _, Stream, StreamExt as _};
@@ -83,7 +84,7 @@ impl Session {
         if topics.is_empty() {
             return;
         }
-        let fetcher = std::sync::Arc::clone(fetcher);
+        let fetcher = Arc::clone(fetcher);
         let server = self.generation.server;
         work.turn = Some(async move { fetcher.fetch(topics, server).await }.boxed());
     }
@@ -118,7 +119,7 @@ impl Session {
 
     /// Removes and registers at once, and reads the heads of what is new (ARC-076).
     fn update(&mut self, update: &Update, work: &mut Work) -> Result<(), End> {
-        let metrics = std::sync::Arc::clone(&self.shared.metrics);
+        let metrics = Arc::clone(&self.shared.metrics);
         if !self.updates.take(Instant::now()) {
             metrics.stream_updated(UpdateOutcome::RateLimited);
             return Err(End::TooManyUpdates);
@@ -139,7 +140,7 @@ impl Session {
             removed = change.removes.len()
         );
         let server = self.generation.server;
-        let database = self.shared.fetcher.database.clone();
+        let fetcher = Arc::clone(&self.shared.fetcher);
         let read = async move {
             let topics: Vec<&[u8]> = change
                 .adds
@@ -152,7 +153,7 @@ impl Session {
                     heads: Vec::new(),
                 })
             } else {
-                database.heads(&topics).await
+                fetcher.heads(&topics).await
             };
             (added, heads)
         };
@@ -167,14 +168,17 @@ impl Session {
     }
 
     /// Says that the server is there; asks whether the client is, where it can answer.
+    ///
+    /// Not behind frames that wait for a reader: it would only hear of it after those, and signs of life
+    /// that nobody reads would fill the queue until there is no room for what must be said.
     fn keep_alive(&mut self) -> Result<(), End> {
         let now = Instant::now();
+        if self.keepalive.is_waiting() || !self.outbound.is_empty() {
+            self.keepalive.rearm(now);
+            return Ok(());
+        }
         match self.kind {
             StreamKind::Static => self.answer(FrameKind::Keepalive, Frame::Keepalive),
-            StreamKind::Bidi if self.keepalive.is_waiting() => {
-                self.keepalive.rearm(now);
-                Ok(())
-            }
             StreamKind::Bidi => {
                 let (nonce, _) = Uuid::new_v4().as_u64_pair();
                 // Before it is queued: the transport may take it at once.

@@ -3,7 +3,7 @@
 
 use std::sync::Mutex;
 
-use futures_util::{Stream, StreamExt as _, stream};
+use futures_util::{FutureExt as _, Stream, StreamExt as _, stream};
 use sqlx::postgres::PgConnectOptions;
 use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, yield_now};
@@ -179,18 +179,18 @@ async fn only_outbound_frames_restart_the_idle_time() {
 async fn the_deadline_begins_when_the_ping_is_taken() {
     let begin = Instant::now();
     let (task, mut frames, _) = start(stream::pending());
+    assert!(matches!(
+        frames.next().await,
+        Some(Ok(Frame::Started { .. }))
+    ));
     for _ in 0..1_000 {
         advance(Duration::from_secs(10)).await;
         yield_now().await;
     }
     assert!(!task.is_finished());
     let taken = begin.elapsed();
-    assert!(matches!(
-        frames.next().await,
-        Some(Ok(Frame::Started { .. }))
-    ));
     assert!(matches!(frames.next().await, Some(Ok(Frame::Ping(_)))));
-    assert_eq!(begin.elapsed(), taken, "both were there");
+    assert_eq!(begin.elapsed(), taken, "it was there");
     assert_eq!(frames.next().await.unwrap().unwrap_err(), End::NoPong);
     let waited = (begin.elapsed() - taken).as_millis();
     assert_eq!(waited, WAIT.as_millis());
@@ -394,5 +394,33 @@ async fn every_end_leaves_the_registry() {
             assert!(text.lines().any(|l| l == line), "{line} is not in {text}");
         }
         assert_eq!(text.matches("xmtp_stream_ended_total{").count(), 1);
+    }
+}
+
+/// Goal: a reader that pauses hears of no sign of life behind what it has not read, however long that
+/// takes, and so is not ended for a queue that those alone have filled (ARC-080, ARC-081).
+#[tokio::test(start_paused = true)]
+async fn signs_of_life_do_not_pile_up_before_a_reader_that_pauses() {
+    for kind in [StreamKind::Bidi, StreamKind::Static] {
+        let (mut session, mut frames, generation) = session(kind);
+        session.open().unwrap();
+        let task = tokio::spawn(session.run(stream::pending()));
+        for _ in 0..100 {
+            advance(INTERVAL).await;
+            yield_now().await;
+        }
+        assert!(!task.is_finished(), "{kind:?}");
+        let first = frames.next().await.unwrap().unwrap();
+        assert!(matches!(first, Frame::Started { .. }), "{kind:?}");
+        // Nothing waits behind it; the next sign of life is due an interval after the last try.
+        assert!(frames.next().now_or_never().is_none(), "{kind:?}");
+        advance(INTERVAL).await;
+        let next = frames.next().await.unwrap().unwrap();
+        assert!(
+            matches!(next, Frame::Ping(_) | Frame::Keepalive),
+            "{next:?}"
+        );
+        generation.end(End::Shutdown);
+        task.await.unwrap();
     }
 }
