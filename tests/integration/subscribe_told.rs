@@ -51,8 +51,11 @@ async fn frames_envelopes_and_updates_are_counted() {
     ] {
         assert_eq!(server.metric(series).await, value, "{series}");
     }
-    let fetches = server.metric("xmtp_stream_fetch_wait_seconds_count").await;
-    assert_eq!(fetches, 1, "one turn of history");
+    let permits = server.metric("xmtp_stream_fetch_wait_seconds_count").await;
+    assert_eq!(
+        permits, 2,
+        "the heads of one Update, and one turn of history"
+    );
     server.stop().await;
 }
 
