@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
 use super::Serve;
-use super::opening::Opening;
+use super::patient::Patient;
 use crate::descriptors;
 use crate::port::Port;
 
@@ -88,6 +88,12 @@ pub struct Connections {
 }
 
 impl Connections {
+    /// How long a peer of HTTP/2 may take nothing of what it is sent: as long as a ping and its answer
+    /// may take.
+    fn taking(&self) -> Duration {
+        self.ping_interval.saturating_add(self.ping_patience)
+    }
+
     /// What serves real clients. Raises the process's limit of descriptors.
     #[must_use]
     pub fn production() -> Self {
@@ -120,7 +126,8 @@ pub async fn serve(
     let _close_on_exit = closed.clone().drop_guard();
 
     while let Some((stream, place)) = port.accept(&stop).await {
-        let stream = TokioIo::new(Opening::new(stream, connections.opening));
+        let stream = Patient::new(stream, connections.opening, connections.taking());
+        let stream = TokioIo::new(stream);
         let service = TowerToHyperService::new(service.clone());
         let connection = builder
             .serve_connection_with_upgrades(stream, service)

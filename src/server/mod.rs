@@ -6,7 +6,7 @@
 mod accounting;
 mod admission;
 mod listener;
-mod opening;
+mod patient;
 mod serve;
 mod stack;
 

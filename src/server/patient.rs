@@ -1,9 +1,13 @@
-//! The time a new connection has to say what it wants.
+//! The time a peer has: to say what it wants when it is new, and to take what it is sent (ARC-002).
 //!
 //! A library can bound the head of a request only once it knows the protocol, and it learns that from
 //! the peer. So the socket itself carries a deadline, until it has delivered the preface of HTTP/2 or
-//! a whole first head of HTTP/1.1. From then on the protocols have bounds of their own, and this is
-//! nothing but a socket: it never closes a connection that has asked for something (ARC-002).
+//! a whole first head of HTTP/1.1.
+//!
+//! After that, a peer of HTTP/2 always reads: flow control keeps back what it has no room for. One whose
+//! socket takes nothing answers no ping either, and cannot even be sent away, because the goodbye
+//! waits behind the bytes that it does not take. A peer of HTTP/1.1 has no other way to pause a
+//! response, so it may.
 
 use std::io;
 use std::pin::Pin;
@@ -16,34 +20,63 @@ use tokio::time::Sleep;
 /// What HTTP/2 with prior knowledge begins with (RFC 9113, 3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// A socket whose peer has to begin in time.
+/// A socket whose peer has to begin in time and, with HTTP/2, to go on reading.
 #[derive(Debug)]
-pub(super) struct Opening<S> {
+pub(super) struct Patient<S> {
     socket: S,
     /// While the peer has not begun.
     deadline: Option<Pin<Box<Sleep>>>,
     begun: Begun,
+    /// How long a peer of HTTP/2 may take nothing.
+    taking: Duration,
+    /// While it takes nothing.
+    stalled: Option<Pin<Box<Sleep>>>,
 }
 
-impl<S> Opening<S> {
-    pub(super) fn new(socket: S, patience: Duration) -> Self {
+impl<S> Patient<S> {
+    /// A socket whose peer begins within `opening` and, with HTTP/2, takes something every `taking`.
+    pub(super) fn new(socket: S, opening: Duration, taking: Duration) -> Self {
         Self {
             socket,
-            deadline: Some(Box::pin(tokio::time::sleep(patience))),
+            deadline: Some(Box::pin(tokio::time::sleep(opening))),
             begun: Begun::Preface { seen: 0 },
+            taking,
+            stalled: None,
+        }
+    }
+
+    /// What a write has come to, in view of how long none has come to anything.
+    fn written(
+        &mut self,
+        write: Poll<io::Result<usize>>,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<usize>> {
+        if write.is_ready() || self.begun != Begun::Http2 {
+            self.stalled = None;
+            return write;
+        }
+        let taking = self.taking;
+        let stalled = self
+            .stalled
+            .get_or_insert_with(|| Box::pin(tokio::time::sleep(taking)));
+        match stalled.as_mut().poll(cx) {
+            Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
+            Poll::Pending => write,
         }
     }
 }
 
 /// How far a peer has come.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Begun {
     /// Everything so far is the beginning of [`PREFACE`].
     Preface { seen: usize },
     /// It is HTTP/1.1; tells whether the last line feed has only carriage returns behind it.
     Head { line_is_empty: bool },
-    /// The preface, or an empty line after the head.
-    Whole,
+    /// The whole preface.
+    Http2,
+    /// An empty line after the head.
+    Http1,
 }
 
 impl Begun {
@@ -51,7 +84,7 @@ impl Begun {
         bytes.iter().fold(self, |begun, &byte| match begun {
             Self::Preface { seen } if PREFACE.get(seen) == Some(&byte) => {
                 if seen + 1 == PREFACE.len() {
-                    Self::Whole
+                    Self::Http2
                 } else {
                     Self::Preface { seen: seen + 1 }
                 }
@@ -63,7 +96,7 @@ impl Begun {
             }
             .then(byte),
             Self::Head { .. } => begun.then(byte),
-            Self::Whole => Self::Whole,
+            Self::Http1 | Self::Http2 => begun,
         })
     }
 
@@ -75,7 +108,7 @@ impl Begun {
                     line_is_empty: true,
                 },
                 b'\n',
-            ) => Self::Whole,
+            ) => Self::Http1,
             (Self::Head { .. }, b'\n') => Self::Head {
                 line_is_empty: true,
             },
@@ -83,12 +116,12 @@ impl Begun {
             (Self::Head { .. }, _) => Self::Head {
                 line_is_empty: false,
             },
-            (begun @ (Self::Preface { .. } | Self::Whole), _) => begun,
+            (begun @ (Self::Preface { .. } | Self::Http1 | Self::Http2), _) => begun,
         }
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Opening<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -100,9 +133,9 @@ impl<S: AsyncRead + Unpin> AsyncRead for Opening<S> {
         let Some(deadline) = &mut this.deadline else {
             return read;
         };
-        let begun = std::mem::replace(&mut this.begun, Begun::Whole);
-        this.begun = begun.read(buffer.filled().get(before..).unwrap_or_default());
-        if this.begun == Begun::Whole {
+        let bytes = buffer.filled().get(before..).unwrap_or_default();
+        this.begun = this.begun.read(bytes);
+        if matches!(this.begun, Begun::Http1 | Begun::Http2) {
             this.deadline = None;
         } else if deadline.as_mut().poll(cx).is_ready() {
             return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
@@ -111,13 +144,14 @@ impl<S: AsyncRead + Unpin> AsyncRead for Opening<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Opening<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.socket).poll_write(cx, bytes)
+        let write = Pin::new(&mut self.socket).poll_write(cx, bytes);
+        self.written(write, cx)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -137,7 +171,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Opening<S> {
         cx: &mut Context<'_>,
         buffers: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.socket).poll_write_vectored(cx, buffers)
+        let write = Pin::new(&mut self.socket).poll_write_vectored(cx, buffers);
+        self.written(write, cx)
     }
 }
 
@@ -174,7 +209,7 @@ mod tests {
         for (bytes, begins) in cases {
             for piece in [1, 1024] {
                 let (mut peer, socket) = duplex(1024);
-                let mut socket = Opening::new(socket, PATIENCE);
+                let mut socket = Patient::new(socket, PATIENCE, PATIENCE);
                 let mut received = Vec::new();
                 for piece in bytes.chunks(piece) {
                     peer.write_all(piece).await.unwrap();
@@ -192,7 +227,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_slow_peer_gets_no_more_time() {
         let (mut peer, socket) = duplex(1024);
-        let mut socket = Opening::new(socket, PATIENCE);
+        let mut socket = Patient::new(socket, PATIENCE, PATIENCE);
         let started = tokio::time::Instant::now();
         let slowly = tokio::spawn(async move {
             while peer.write_all(b"x").await.is_ok() {
@@ -209,5 +244,36 @@ mod tests {
         assert_eq!(started.elapsed(), PATIENCE);
         drop(socket);
         slowly.await.unwrap();
+    }
+
+    /// Goal: a peer of HTTP/2 that takes nothing is given up, one that takes something now and then is
+    /// not, and one of HTTP/1.1 may pause. Method: a pipe that is full until somebody reads.
+    #[tokio::test(start_paused = true)]
+    async fn only_http2_has_to_go_on_reading() {
+        let head = b"GET / HTTP/1.1\r\n\r\n".as_slice();
+        for (beginning, reads, ends) in [
+            (PREFACE, false, true),
+            (PREFACE, true, false),
+            (head, false, false),
+        ] {
+            let (mut peer, socket) = duplex(64);
+            let mut socket = Patient::new(socket, PATIENCE, PATIENCE);
+            peer.write_all(beginning).await.unwrap();
+            socket.read_buf(&mut Vec::new()).await.unwrap();
+            let writing = timeout(PATIENCE * 4, socket.write_all(&[0; 1024]));
+            let reading = async {
+                while reads {
+                    tokio::time::sleep(PATIENCE / 2).await;
+                    peer.read_exact(&mut [0; 8]).await.unwrap();
+                }
+                std::future::pending::<()>().await;
+            };
+            let written = tokio::select! {
+                written = writing => written,
+                () = reading => unreachable!("it never returns"),
+            };
+            let kind = written.map(|written| written.map_err(|error| error.kind()));
+            assert_eq!(kind.is_ok_and(|w| w == Err(io::ErrorKind::TimedOut)), ends);
+        }
     }
 }
