@@ -78,17 +78,20 @@ impl Database {
         )
         .fetch_one(&mut *transaction)
         .await?;
-        sqlx::query!(
+        // Publishes wait for every round trip from here to the commit: moving the boundary and looking
+        // at it are one.
+        let closed = sqlx::query_scalar!(
             r#"
-            UPDATE allocation_boundary SET closed_sequence_id = $1
-             WHERE singleton AND closed_sequence_id < $1
+            WITH moved AS (
+                UPDATE allocation_boundary SET closed_sequence_id = $1
+                 WHERE singleton AND closed_sequence_id < $1
+                RETURNING closed_sequence_id
+            )
+            SELECT coalesce((SELECT closed_sequence_id FROM moved),
+                            (SELECT closed_sequence_id FROM allocation_boundary WHERE singleton))
+                       AS "closed!"
             "#,
             handed_out,
-        )
-        .execute(&mut *transaction)
-        .await?;
-        let closed = sqlx::query_scalar!(
-            "SELECT closed_sequence_id FROM allocation_boundary WHERE singleton"
         )
         .fetch_one(&mut *transaction)
         .await?;

@@ -104,7 +104,7 @@ impl Database {
     /// (ARC-086, ARC-087).
     ///
     /// Lengths are read and added up before any payload is, topic after topic, so each topic's loaded
-    /// envelopes are its first.
+    /// envelopes are its first. What exceeds the share of its topic takes no room from other topics.
     ///
     /// # Errors
     ///
@@ -134,20 +134,22 @@ impl Database {
                                          inet_server_port(), pg_is_in_recovery()), 0) AS identity
                    ) AS server
               LEFT JOIN (
-                   SELECT index, sequence_id, bytes,
-                          sum(bytes + $4::bigint) OVER topic AS topic_bytes,
-                          sum(bytes + $4::bigint) OVER turn AS turn_bytes
-                     FROM unnest($1::bytea[], $2::bigint[]) WITH ORDINALITY
-                              AS wanted (topic, after, index)
-                    CROSS JOIN LATERAL (
-                          SELECT sequence_id, octet_length(payload) AS bytes
-                            FROM envelopes
-                           WHERE topic = wanted.topic AND sequence_id > wanted.after
-                           ORDER BY sequence_id
-                           LIMIT $3::bigint
-                          ) AS first
-                   WINDOW topic AS (PARTITION BY index ORDER BY sequence_id),
-                          turn AS (ORDER BY index, sequence_id)
+                   SELECT index, sequence_id, bytes, topic_bytes,
+                          sum(bytes + $4::bigint) FILTER (WHERE topic_bytes <= $5::bigint)
+                              OVER (ORDER BY index, sequence_id) AS turn_bytes
+                     FROM (SELECT index, sequence_id, bytes,
+                                  sum(bytes + $4::bigint)
+                                      OVER (PARTITION BY index ORDER BY sequence_id) AS topic_bytes
+                             FROM unnest($1::bytea[], $2::bigint[]) WITH ORDINALITY
+                                      AS wanted (topic, after, index)
+                            CROSS JOIN LATERAL (
+                                  SELECT sequence_id, octet_length(payload) AS bytes
+                                    FROM envelopes
+                                   WHERE topic = wanted.topic AND sequence_id > wanted.after
+                                   ORDER BY sequence_id
+                                   LIMIT $3::bigint
+                                  ) AS first
+                          ) AS measured
                    ) AS candidate ON true
               LEFT JOIN envelopes e
                 ON e.sequence_id = candidate.sequence_id

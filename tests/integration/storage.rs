@@ -11,10 +11,10 @@ use harness::{TestDatabase, eventually};
 use sqlx::PgConnection;
 use xmtp_backend::db::{
     Association, AssociationChange, Database, EnvelopeKey, Lookup, NewEnvelope, Observer,
-    SequenceId, Settings,
+    SequenceId, Settings, TopicCursor, TurnLimits,
 };
 
-use crate::given::{confirmation, creation, inbox_topic};
+use crate::given::{confirmation, creation, group_topic, inbox_topic, message};
 
 /// Counts the connections that came back inside a transaction.
 #[derive(Debug, Default)]
@@ -239,6 +239,59 @@ async fn the_length_of_a_history_is_known_before_it_is_read() {
         let history = storage.history(topic.as_bytes()).await.unwrap();
         let loaded: usize = history.iter().map(|entry| entry.payload.len()).sum();
         assert_eq!(loaded as u64, expected);
+    }
+    storage.close().await;
+    database.drop().await;
+}
+
+/// A turn of history loads each topic's first envelopes up to its share, and what exceeds the share of one
+/// topic takes no room from the next (ARC-087). Method: three envelopes of one topic and one of
+/// another, all of one length, with limits at and below what they need.
+#[tokio::test]
+async fn a_turn_loads_the_share_of_each_topic() {
+    let database = TestDatabase::create().await;
+    let envelopes = vec![message(1, 1), message(1, 2), message(1, 3), message(2, 1)];
+    let payload_bytes = parsed(message(1, 1)).canonical.len() as u64;
+    store_unchecked(&database, envelopes).await;
+    let (storage, _) = open(&database, |_| {});
+    let topics = [group_topic(1), group_topic(2)];
+    let cursors: Vec<_> = topics
+        .iter()
+        .map(|topic| TopicCursor {
+            topic: topic.as_bytes(),
+            after: SequenceId::START,
+        })
+        .collect();
+    let one = payload_bytes + 10;
+    // Bytes of a topic, bytes of the turn, the envelopes that are loaded.
+    let cases: [(u64, u64, &[u64]); 6] = [
+        (3 * one, 4 * one, &[1, 2, 3, 4]),
+        (3 * one, 4 * one - 1, &[1, 2, 3]),
+        (2 * one, 3 * one, &[1, 2, 4]),
+        (one, 2 * one, &[1, 4]),
+        (one, 2 * one - 1, &[1]),
+        (one - 1, 4 * one, &[]),
+    ];
+    for (topic_bytes, turn_bytes, expected) in cases {
+        let limits = TurnLimits {
+            rows_per_topic: 64,
+            allowance_bytes: 10,
+            topic_bytes,
+            turn_bytes,
+        };
+        let turn = storage.turn(&cursors, limits).await.unwrap();
+        let found: Vec<_> = turn
+            .candidates
+            .iter()
+            .map(|row| row.sequence_id.to_wire())
+            .collect();
+        assert_eq!(found, [1, 2, 3, 4], "every candidate is measured");
+        let mut loaded: Vec<_> = turn.envelopes.keys().map(|id| id.to_wire()).collect();
+        loaded.sort_unstable();
+        assert_eq!(
+            loaded, expected,
+            "{topic_bytes} of a topic, {turn_bytes} of a turn"
+        );
     }
     storage.close().await;
     database.drop().await;
