@@ -18,6 +18,7 @@ mod server;
 mod sessions;
 mod signer;
 mod subscription;
+mod tls_identity;
 mod transport;
 mod web;
 

@@ -13,9 +13,7 @@ use hyper::body::{Frame, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
-use rustls::ServerConfig;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::CertificateDer;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -23,6 +21,8 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::TestChain;
+
+use crate::tls_identity::{TlsIdentity, tls_identity};
 
 type Body = BoxBody<Bytes, std::io::Error>;
 
@@ -79,7 +79,11 @@ struct State {
 impl ChainNode {
     /// Starts a node of a chain, with a certificate authority of its own.
     pub async fn start(chain: TestChain) -> Self {
-        let (authority, tls) = identity();
+        let TlsIdentity {
+            authority,
+            server: tls,
+            ..
+        } = tls_identity();
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
         let state = Arc::new(Mutex::new(State {
@@ -157,27 +161,6 @@ impl fmt::Debug for ChainNode {
 
 fn with<T>(state: &Mutex<State>, act: impl FnOnce(&mut State) -> T) -> T {
     act(&mut state.lock().unwrap_or_else(PoisonError::into_inner))
-}
-
-/// An authority, and the certificate of `localhost` under it.
-fn identity() -> (CertificateDer<'static>, ServerConfig) {
-    let mut params = CertificateParams::new([]).expect("no names");
-    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    let key = KeyPair::generate().expect("a key");
-    let authority = params.self_signed(&key).expect("an authority");
-    let issuer = Issuer::new(params, key);
-    let key = KeyPair::generate().expect("a key");
-    let params = CertificateParams::new(["localhost".to_owned()]).expect("a name");
-    let leaf = params.signed_by(&key, &issuer).expect("a certificate");
-    let key = PrivateKeyDer::try_from(key.serialize_der()).expect("a private key");
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let tls = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .expect("protocol versions")
-        .with_no_client_auth()
-        .with_single_cert(vec![leaf.der().clone()], key)
-        .expect("an identity");
-    (authority.der().clone(), tls)
 }
 
 async fn serve(
