@@ -5,7 +5,9 @@ use std::net::SocketAddr;
 use client::health::health_check_response::ServingStatus;
 use client::health::{HealthCheckRequest, HealthCheckResponse};
 use envelope::wire::xmtp::backend::v1::ServerEnvelope;
-use harness::{StaticSubscription, Subscription, TestServer, Transport, eventually};
+use harness::{
+    Relay, StaticSubscription, Subscription, TestDatabase, TestServer, Transport, eventually,
+};
 use tonic::{Code, Status};
 
 use crate::reading::{after, id, ids, page_of, query};
@@ -18,6 +20,19 @@ pub(crate) const GAPS: &str = "xmtp_tailer_gap_ranges";
 pub(crate) const POLLS: &str = "xmtp_tailer_polls_total{result=\"ok\"}";
 pub(crate) const GENERATIONS: &str = "xmtp_tailer_restarts_total";
 pub(crate) const READY: &str = "xmtp_tailer_ready";
+
+/// A server that reaches its database through a relay alone, with these further lines about the database.
+pub(crate) async fn behind_a_relay(lines: &str) -> (TestServer, Relay) {
+    let database = TestDatabase::create().await;
+    let relay = Relay::to(&database.url()).await;
+    let url = relay.url(&database.url());
+    let server = TestServer::builder()
+        .table("database", &format!("url = \"{url}\"\n{lines}"))
+        .database(database)
+        .start()
+        .await;
+    (server, relay)
+}
 
 /// Returns when a metric of the server has at least this value.
 pub(crate) async fn until_at_least(server: &TestServer, series: &str, least: u64) {

@@ -55,12 +55,10 @@ use std::time::Duration;
 
 use envelope::wire::xmtp::backend::v1::subscribe_static_response::Response as StaticFrame;
 use gapless::{Id, Next, Page};
-use harness::{
-    AdvisoryLock, Relay, Sessions, StaticSubscription, TestDatabase, TestServer, Transport,
-};
+use harness::{AdvisoryLock, Relay, Sessions, StaticSubscription, TestDatabase, Transport};
 use xmtp_backend::db::{Database, GlobalLock};
 
-use crate::following::{POLLS, delivered, follow, until_at_least};
+use crate::following::{POLLS, behind_a_relay, delivered, follow, until_at_least};
 use crate::reading::after;
 use crate::storage::open;
 use crate::tailing::{
@@ -374,17 +372,8 @@ async fn boundary_moves_the_cursor_where_no_row_does() {
 /// history nor lost (ARC-076).
 #[tokio::test]
 async fn row_between_the_head_and_its_answer_is_delivered() {
-    let database = TestDatabase::create().await;
-    let relay = Relay::to(&database.url()).await;
-    let server = TestServer::builder()
-        .database(database.share())
-        .table(
-            "database",
-            &format!("url = \"{}\"", relay.url(&database.url())),
-        )
-        .start()
-        .await;
-    let mut publishers = Publishers::of(&database);
+    let (server, relay) = behind_a_relay("").await;
+    let mut publishers = Publishers::of(server.database());
     publishers.publish("A").await;
     let meanwhile = async |publishers: &mut Publishers| {
         relay.until_held().await;

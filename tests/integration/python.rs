@@ -67,15 +67,14 @@ async fn environment(client: &Path) -> Result<PathBuf, String> {
 #[tokio::test]
 async fn a_client_in_python_is_served() {
     if std::env::var_os(ALL).is_none_or(|value| value != "1") {
-        skip(&format!("it fetches packages; set {ALL}=1 to run it"));
-        return;
+        return skip(&format!("it fetches packages; set {ALL}=1 to run it"));
     }
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let client = root.join("tests/clients/python");
-    let python = match environment(&client).await {
-        Ok(python) => python,
-        Err(why) => return skip(&format!("no Python with its packages: {why}")),
-    };
+    // Whoever asks for everything is told when it did not run.
+    let python = environment(&client)
+        .await
+        .unwrap_or_else(|why| panic!("{why}"));
     let server = TestServer::start().await;
     let script = client.join("client.py");
     let address = server.address().to_string();

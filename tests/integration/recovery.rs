@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 use std::net::TcpStream;
 
-use harness::{Relay, Sessions, Subscription, TestDatabase, TestServer, Transport, eventually};
+use harness::{Sessions, Subscription, TestDatabase, TestServer, Transport, eventually};
 use tonic::{Code, Status};
 
 use crate::following::{
-    GAPS, GENERATIONS, POLLS, READY, assert_healthy, assert_streams_are_refused, delivered, ended,
-    follow, follow_static, log, row, until_at_least, until_is,
+    GAPS, GENERATIONS, POLLS, READY, assert_healthy, assert_streams_are_refused, behind_a_relay,
+    delivered, ended, follow, follow_static, log, row, until_at_least, until_is,
 };
 use crate::given::{code, ids, message};
 use crate::process::{Process, document, free_address};
@@ -145,20 +145,11 @@ async fn the_port_stays_closed_while_a_publish_is_open() {
 /// counts as delivered, so everything ends. A client that comes back gets the row (ARC-041).
 #[tokio::test]
 async fn a_page_that_was_not_dispatched_is_not_lost() {
-    let database = TestDatabase::create().await;
-    let relay = Relay::to(&database.url()).await;
-    let server = TestServer::builder()
-        .database(database.share())
-        .table(
-            "database",
-            &format!("url = \"{}\"", relay.url(&database.url())),
-        )
-        .start()
-        .await;
+    let (server, relay) = behind_a_relay("").await;
     let (mut stream, _) = follow(server.address(), "A", 0).await;
     // The first load of payloads since the start: no subscriber has read history yet.
     relay.cut_before("JOIN envelopes e ON e.sequence_id = wanted.id");
-    Publishers::of(&database).publish("A").await;
+    Publishers::of(server.database()).publish("A").await;
     relay.until_sent().await;
     let status = stream.next().await.unwrap_err();
     assert_eq!(status.code(), Code::Unavailable, "{status}");
@@ -173,19 +164,7 @@ async fn a_page_that_was_not_dispatched_is_not_lost() {
 /// the server stays in rotation, and everything works again by itself (ARC-041).
 #[tokio::test]
 async fn outage_of_the_database_passes() {
-    let database = TestDatabase::create().await;
-    let relay = Relay::to(&database.url()).await;
-    let server = TestServer::builder()
-        .database(database.share())
-        .table(
-            "database",
-            &format!(
-                "url = \"{}\"\nmax_statement_timeout_ms = 1000",
-                relay.url(&database.url())
-            ),
-        )
-        .start()
-        .await;
+    let (server, relay) = behind_a_relay("max_statement_timeout_ms = 1000").await;
     assert_eq!(
         ids(server.publish(vec![message(u64::from('A'), 1)]).await),
         [1]
@@ -202,7 +181,7 @@ async fn outage_of_the_database_passes() {
     assert_streams_are_refused(&server).await;
     assert_healthy(&server).await;
 
-    relay.turn_to(&database.url());
+    relay.turn_to(&server.database().url());
     until_is(&server, READY, 1).await;
     eventually("publishes succeed", async || {
         server.publish(late.clone()).await.is_ok()
@@ -218,19 +197,7 @@ async fn outage_of_the_database_passes() {
 /// to it is lost. Nobody waits for ever: streams end, and new connections take over (ARC-041).
 #[tokio::test]
 async fn silent_connections_are_given_up() {
-    let database = TestDatabase::create().await;
-    let relay = Relay::to(&database.url()).await;
-    let server = TestServer::builder()
-        .database(database.share())
-        .table(
-            "database",
-            &format!(
-                "url = \"{}\"\nmax_statement_timeout_ms = 500",
-                relay.url(&database.url())
-            ),
-        )
-        .start()
-        .await;
+    let (server, relay) = behind_a_relay("max_statement_timeout_ms = 500").await;
     let (mut stream, _) = follow(server.address(), "A", 0).await;
     relay.freeze();
     let status = stream.end().await;
@@ -254,18 +221,9 @@ async fn stream_on_a_silent_connection_ends() {
         "LEFT JOIN topic_watermark w ON w.topic = wanted.topic",
         "WHERE topic = wanted.topic AND sequence_id > wanted.after",
     ] {
-        let database = TestDatabase::create().await;
-        let relay = Relay::to(&database.url()).await;
-        let url = relay.url(&database.url());
-        let server = TestServer::builder()
-            .database(database.share())
-            .table(
-                "database",
-                &format!("url = \"{url}\"\nmax_statement_timeout_ms = 500\nmax_connections = 2"),
-            )
-            .start()
-            .await;
-        Publishers::of(&database).publish("A").await;
+        let (server, relay) =
+            behind_a_relay("max_statement_timeout_ms = 500\nmax_connections = 2").await;
+        Publishers::of(server.database()).publish("A").await;
         let polls = server.metric(POLLS).await;
         until_at_least(&server, POLLS, polls + 2).await;
         for _ in 0..3 {
