@@ -262,9 +262,11 @@ mod tests {
             socket.read_buf(&mut Vec::new()).await.unwrap();
             let writing = timeout(PATIENCE * 4, socket.write_all(&[0; 1024]));
             let reading = async {
-                while reads {
-                    tokio::time::sleep(PATIENCE / 2).await;
-                    peer.read_exact(&mut [0; 8]).await.unwrap();
+                if reads {
+                    loop {
+                        tokio::time::sleep(PATIENCE / 2).await;
+                        peer.read_exact(&mut [0; 8]).await.unwrap();
+                    }
                 }
                 std::future::pending::<()>().await;
             };
