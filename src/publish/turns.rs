@@ -57,21 +57,21 @@ impl Turns {
     /// Waits for the turn of a check of so many bytes.
     pub(super) async fn of_check(&self, bytes: u64) -> Turn {
         let permits = if bytes <= SHORT_BYTES_MAX {
-            (one(&self.short, 1).await, None)
+            (take(&self.short, 1).await, None)
         } else {
-            let turn = one(&self.long, 1).await;
-            (turn, Some(one(&self.long_mib, mebibytes(bytes)).await))
+            let turn = take(&self.long, 1).await;
+            (turn, Some(take(&self.long_mib, mebibytes(bytes)).await))
         };
         Turn { _permits: permits }
     }
 
     /// Waits for a core to compute on.
     pub(super) async fn core(&self) -> OwnedSemaphorePermit {
-        one(&self.cores, 1).await
+        take(&self.cores, 1).await
     }
 }
 
-async fn one(semaphore: &Arc<Semaphore>, permits: u32) -> OwnedSemaphorePermit {
+async fn take(semaphore: &Arc<Semaphore>, permits: u32) -> OwnedSemaphorePermit {
     Arc::clone(semaphore)
         .acquire_many_owned(permits)
         .await

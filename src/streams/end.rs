@@ -5,7 +5,7 @@ use crate::metrics::StreamEnd;
 /// Why a stream ended.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum End {
-    /// The client closed its side of a bidirectional stream.
+    /// The client closed its side of a bidirectional stream; nothing waits for catch-up (ARC-083).
     #[error("the client ended the stream")]
     HalfClosed,
     /// The client is gone.

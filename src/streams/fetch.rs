@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use tokio::sync::{AcquireError, Semaphore, SemaphorePermit};
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tracing::{Instrument as _, info_span};
 
 use super::frame::Delivery;
@@ -79,13 +79,16 @@ impl Fetcher {
         self.database.heads(topics).await
     }
 
-    /// Waits for a permit. They are never closed, so there is one in the end.
-    async fn permit(&self) -> Result<SemaphorePermit<'_>, AcquireError> {
+    /// Waits for a permit.
+    async fn permit(&self) -> SemaphorePermit<'_> {
         let _wait = PermitWait {
             since: Instant::now(),
             metrics: &self.metrics,
         };
-        self.permits.acquire().await
+        self.permits
+            .acquire()
+            .await
+            .expect("the semaphore is never closed")
     }
 
     async fn read(

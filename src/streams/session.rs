@@ -176,7 +176,8 @@ impl Session {
         }
     }
 
-    /// Answers with the targets of new registrations, and only then begins to deliver them.
+    /// Answers with the targets of new registrations, and only then begins to deliver them. The change
+    /// is logged by its numbers, whether or not requests are (ARC-096).
     fn begin(&mut self, added: Added, heads: Result<Heads, db::Error>) -> Result<(), End> {
         let heads = match heads {
             Ok(Heads { server, heads }) if server == self.generation.server => heads,

@@ -60,7 +60,7 @@ async fn frames_envelopes_and_updates_are_counted() {
 }
 
 /// A change of interest is one log line with the number of topics that were really added and removed,
-/// inside its request; the end of a stream is one more. No line has a topic (ARC-085, ARC-094).
+/// inside its request; the end of a stream is one more. No line has a topic (ARC-085, ARC-094, ARC-096).
 #[tokio::test]
 async fn changes_of_interest_and_ends_are_logged_without_topics() {
     let database = TestDatabase::create_bare().await;
