@@ -29,7 +29,12 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options, interrupt: &Interrupt) -> anyhow::Result<ExitStatus> {
     let mut build = workspace::cargo(["build", "--locked", "--all-features"]);
     build.args(["--package", "xmtp-backend", "--bin", "xmtp-backend"]);
-    build.args(["--package", "xmtp-backend-torture"]);
+    build.args([
+        "--package",
+        "xmtp-backend-torture",
+        "--bin",
+        "xmtp-backend-torture",
+    ]);
     if options.release {
         build.arg("--release");
     }
